@@ -5,6 +5,7 @@
 #include "ir/tile/Tile.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -142,12 +143,25 @@ private:
         else if (isa<scf::WhileOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times * unknownTrips);
-        else if (isa<scf::IfOp, cta::PartitionOp>(op))
+        else if (auto partition = dyn_cast<cta::PartitionOp>(op))
+          visitPartition(partition, times);
+        else if (isa<scf::IfOp>(op))
           for (Region &inner : op.getRegions())
             visit(inner, times);
         else
           count(&op, times);
       }
+  }
+
+  /// What its warps do counts as if the kernel's own did it.
+  void visitPartition(cta::PartitionOp partition, double times) {
+    const double own = std::exchange(warps, warpsOf(partition)),
+                 outerBarriers = std::exchange(barriers, 0),
+                 outerInstructions = std::exchange(instructions, 0);
+    visit(partition.getBody(), times);
+    barriers = outerBarriers + barriers * warps / own;
+    instructions = outerInstructions + instructions * warps / own;
+    warps = own;
   }
 
   double trips(scf::ForOp loop) {

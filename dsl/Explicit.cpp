@@ -1,4 +1,4 @@
-// The explicit level: channels, partitions, barriers and dots in flight.
+// The explicit level: channels, partitions, barriers, mbarriers and dots in flight.
 #include "dsl/Memory.h"
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
@@ -63,12 +63,12 @@ Value Ring::use(int later, Location where) const {
 
 void Ring::next(Location where) { oldest_ = use(1, where); }
 
-/// A side that was not here before counts from 0.
+/// A partition that was not here before counts from 0.
 void Ring::enter(Location where) {
-  const unsigned side = Trace::current(where).partition();
-  if (side_ != side)
+  const unsigned here = Trace::current(where).partition();
+  if (partition_ != here)
     acquired_ = committed_ = waited_ = 0;
-  side_ = side;
+  partition_ = here;
 }
 
 bool Ring::isBetweenWarps() const { return filledBy_.value_or(0) != 0; }
@@ -79,12 +79,12 @@ Value Ring::wait(std::size_t tile) const { return read_[tile]; }
 void Ring::acquire(Location where) {
   Trace &trace = Trace::current(where);
   enter(where);
-  if (filledBy_.value_or(side_) != side_)
+  if (filledBy_.value_or(partition_) != partition_)
     fail(where, isBetweenWarps()
                     ? "a partition fills this channel: the rest of the kernel waits and releases, "
                       "and acquires nothing"
                     : "the rest of the kernel fills this channel: a partition has others to fill");
-  filledBy_ = side_;
+  filledBy_ = partition_;
   mlir::Value channel = trace.get(channel_, where);
   filled_ = wrapAll(trace, tile::AcquireOp::create(
                                trace.builder, trace.location(where), slotTypes(channel), channel,
@@ -111,10 +111,10 @@ void Ring::commit(Location where) {
 void Ring::wait(Location where) {
   Trace &trace = Trace::current(where);
   enter(where);
-  if (side_ && filledBy_ == side_)
+  if (partition_ && filledBy_ == partition_)
     fail(where, "a partition that waits for a channel waits for itself: it acquires, copies and "
                 "commits, and the rest of the kernel waits and releases");
-  if (side_ && !isBetweenWarps())
+  if (partition_ && !isBetweenWarps())
     fail(where, "no partition before this one fills the channel: those that fill channels are "
                 "stated before those that read them");
   mlir::Value channel = trace.get(channel_, where);
@@ -130,7 +130,7 @@ void Ring::wait(Location where) {
 void Ring::release(Location where) {
   Trace &trace = Trace::current(where);
   enter(where);
-  if (side_ && (!isBetweenWarps() || filledBy_ == side_))
+  if (partition_ && (!isBetweenWarps() || filledBy_ == partition_))
     fail(where, "a partition releases no slot that it fills: who waits for a use releases it");
   tile::ReleaseOp::create(trace.builder, trace.location(where), trace.get(channel_, where),
                           trace.get(use(0, where), where));
@@ -248,6 +248,45 @@ unsigned makeBarrier(const Extent &warps) {
 void meetAtBarrier(unsigned number, int warps, bool arrives, Location where) {
   Trace &trace = Trace::current(where);
   tile::NamedBarrierOp::create(trace.builder, trace.location(where), number, warps, arrives);
+}
+
+//===-- Mbarriers -----------------------------------------------------------------------------===//
+
+/// The number of an mbarrier or a phase, as the operations have it.
+static mlir::Value numberOf(Trace &trace, const Operand &operand, StringRef what) {
+  mlir::Value number = scalarIndex(trace, operand, what);
+  mlir::Type i32 = trace.builder.getI32Type();
+  if (number.getType() == i32)
+    return number;
+  return trace.builder.createOrFold<arith::TruncIOp>(trace.location(operand.where), i32, number);
+}
+
+Value makeMbarriers(const Extent &count, const Extent &arrivals) {
+  const Location where = count.where;
+  Trace &trace = Trace::current(where);
+  requireTopLevel(trace, "an mbarrier", where);
+  if (count.number < 1 || count.number > 64)
+    fail(where, "sc::cta::Mbarriers makes 1 to 64 mbarriers, not " + Twine(count.number));
+  if (arrivals.number < 1 || arrivals.number > 64)
+    fail(where, "1 to 64 arrivals end a phase of an mbarrier, not " + Twine(arrivals.number));
+  return trace.wrap(tile::MbarriersOp::create(
+      trace.builder, trace.location(where),
+      tile::MbarriersType::get(trace.builder.getContext(), count.number), arrivals.number));
+}
+
+void arriveAtMbarrier(const Value &barriers, const Operand &which) {
+  Trace &trace = Trace::current(which.where);
+  mlir::Value index = numberOf(trace, which, "the number of an mbarrier");
+  tile::MbarrierArriveOp::create(trace.builder, trace.location(which.where),
+                                 trace.get(barriers, which.where), index);
+}
+
+void waitAtMbarrier(const Value &barriers, const Operand &which, const Operand &phase) {
+  Trace &trace = Trace::current(which.where);
+  mlir::Value index = numberOf(trace, which, "the number of an mbarrier"),
+              number = numberOf(trace, phase, "the number of a phase");
+  tile::MbarrierWaitOp::create(trace.builder, trace.location(which.where),
+                               trace.get(barriers, which.where), index, number);
 }
 
 } // namespace sectile::detail

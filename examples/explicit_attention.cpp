@@ -1,4 +1,4 @@
-// The explicit level: attention in the order of FlashAttention-3. A partition copies, two sides
+// The explicit level: attention in the order of FlashAttention-3. A partition copies, two others
 // share its keys and values, and both products of a step are in flight beside its softmax.
 // explicit_attention [DEVICE [LENGTH [HEADS]]] runs it on a virtual GPU, or times it on a device.
 #include <cmath>
@@ -14,9 +14,9 @@
 namespace sc = sectile;
 
 struct Tiles {
-  int m = 64, n = 128, d = 128; // queries of a side, keys of a step, width of a head
+  int m = 64, n = 128, d = 128; // queries of a partition, keys of a step, width of a head
   int depth = 2;
-  int warps = 4; // of a side
+  int warps = 4; // of a partition that computes
 };
 SECTILE_CONFIG(Tiles, m, n, d, depth, warps)
 

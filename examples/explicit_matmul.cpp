@@ -1,6 +1,6 @@
-// The explicit level: matrix products that say themselves when their tiles are copied, multiplied
-// and handed back: by warps of one kind, with a partition for the copies, with two sides that
-// multiply in turns, and with a partition that decodes weights.
+// The explicit level: matrix products that state when their tiles are copied, multiplied and handed
+// back. One has warps of one kind, the others have partitions: one that copies, two that multiply
+// in turns, several of different sizes, one that copies on request, and one that decodes weights.
 // explicit_matmul [DEVICE [N]] runs them on virtual GPUs, or times products of N x N on a device.
 #include <cmath>
 #include <cstdio>
@@ -112,7 +112,7 @@ sc::Kernel inTurns{
 
       auto multiply = [&](int lower, auto &ring, sc::cta::Barrier &turn, sc::cta::Barrier &others) {
         for (auto t : mine()) {
-          turn.sync(); // the other side has begun its last product
+          turn.sync(); // the other partition has begun its last product
           sc::cta::InFlight sums{sc::zeros<float>(tile.m, tile.n)};
           auto [left, right] = ring.wait();
           sums = sc::cta::dot_async(left.read(), right.read(), sums);
@@ -122,7 +122,7 @@ sc::Kernel inTurns{
             sc::cta::wait_for_dots(1);
             ring.release();
           }
-          others.arrive(); // the other side multiplies while this one stores
+          others.arrive(); // the other partition multiplies while this one stores
           auto acc = sc::cta::wait(sums);
           ring.release();
           c.tile(tile.m, tile.n)
@@ -130,12 +130,79 @@ sc::Kernel inTurns{
         }
       };
       sc::cta::partition({.warps = tile.warps, .registers = 240}, [&] {
-        upperTurn.arrive(); // the upper side begins
+        upperTurn.arrive(); // the upper half begins
         multiply(1, lowerRing, lowerTurn, upperTurn);
       });
       multiply(0, upperRing, upperTurn, lowerTurn);
     }};
 // [/turns]
+
+// [sizes]
+sc::Kernel sizes{
+    "sizes", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
+                sc::View<sc::half, 2> c, const Tiles &tile) {
+      const int low = 2 * tile.m; // rows of the lower part, for twice the warps
+      sc::cta::Channel upperRows(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k});
+      sc::cta::Channel lowerRows(tile.depth, sc::cta::TileOf<sc::half>{low, tile.k});
+      sc::cta::Channel columns(tile.depth, sc::cta::TileOf<sc::half>{tile.k, tile.n});
+      auto upper = sc::program_id(0) * (3 * tile.m), lower = upper + tile.m; // first rows
+      auto j = sc::program_id(1);
+      auto steps = sc::cdiv(a.extent(1), tile.k);
+
+      sc::cta::partition({.warps = 1}, [&] {
+        for (auto k : sc::range(0, steps)) {
+          upperRows.acquire().copy_at(a.tile(tile.m, tile.k), upper, k * tile.k);
+          upperRows.commit();
+          lowerRows.acquire().copy_at(a.tile(low, tile.k), lower, k * tile.k);
+          lowerRows.commit();
+          columns.acquire().copy(b.tile(tile.k, tile.n), k, j);
+          columns.commit();
+        }
+      });
+
+      auto multiply = [&](auto &rows, int height, const sc::Int &row) {
+        auto acc = sc::zeros<float>(height, tile.n);
+        for ([[maybe_unused]] auto k : sc::range(0, steps)) {
+          acc = sc::dot(rows.wait().read(), columns.wait().read(), acc);
+          rows.release();
+          columns.release();
+        }
+        c.tile(height, tile.n).store_at(row, j * tile.n, sc::cast<sc::half>(acc));
+      };
+      sc::cta::partition({.warps = 2 * tile.warps}, [&] { multiply(lowerRows, low, lower); });
+      multiply(upperRows, tile.m, upper);
+    }};
+// [/sizes]
+
+// [requests]
+sc::Kernel onRequest{"on_request", [](sc::View<const sc::half, 2> a, sc::View<const sc::half, 2> b,
+                                      sc::View<sc::half, 2> c, const Tiles &tile) {
+                       sc::cta::Channel ring(tile.depth, sc::cta::TileOf<sc::half>{tile.m, tile.k},
+                                             sc::cta::TileOf<sc::half>{tile.k, tile.n});
+                       sc::cta::Mbarriers wanted(2, tile.warps); // each warp of the kernel arrives
+                       auto i = sc::program_id(0), j = sc::program_id(1);
+                       auto steps = sc::cdiv(a.extent(1), tile.k);
+
+                       sc::cta::partition({.warps = 1}, [&] {
+                         for (auto k : sc::range(0, steps)) {
+                           wanted.wait(k, k / 2); // at mbarrier k % 2, its phase k / 2
+                           auto [left, right] = ring.acquire();
+                           left.copy(a.tile(tile.m, tile.k), i, k);
+                           right.copy(b.tile(tile.k, tile.n), k, j);
+                           ring.commit();
+                         }
+                       });
+
+                       auto acc = sc::zeros<float>(tile.m, tile.n);
+                       for (auto k : sc::range(0, steps)) {
+                         wanted.arrive(k);
+                         auto [left, right] = ring.wait();
+                         acc = sc::dot(left.read(), right.read(), acc);
+                         ring.release();
+                       }
+                       c.tile(tile.m, tile.n).store(i, j, sc::cast<sc::half>(acc));
+                     }};
+// [/requests]
 
 // [decoded]
 sc::Kernel decoded{"decoded", [](sc::View<const sc::half, 2> a, sc::View<const std::int8_t, 2> b,
@@ -245,6 +312,9 @@ int main(int argc, char **argv) try {
   count += wrong("partitioned", partitioned, hopper, 256, 256, 256, {});
   count += wrong("in_turns", inTurns, hopper, 320, 256, 192,
                  {.m = 64, .n = 64, .k = 64, .depth = 2, .warps = 4}, sc::Grid{3});
+  const Tiles small{.m = 64, .n = 64, .k = 32, .depth = 2, .warps = 4};
+  count += wrong("sizes", sizes, hopper, 300, 128, 96, small, sc::Grid{2, 2});
+  count += wrong("on_request", onRequest, hopper, 128, 128, 160, small);
   count += wrong<std::int8_t>("decoded", decoded, hopper, 200, 152, 208,
                               {.m = 64, .n = 64, .k = 64, .depth = 2, .warps = 4});
   for (const char *name : {"virtual:sm_90a", "virtual:sm_80"}) {

@@ -63,7 +63,9 @@ bool hasChannelsByHand(func::FuncOp kernel) {
   return kernel
       .walk([](Operation *op) {
         auto channel = dyn_cast<cta::ChannelOp>(op);
-        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand())
+        auto barriers = dyn_cast<cta::MbarriersOp>(op);
+        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand()) ||
+                       (barriers && barriers.getByHand())
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })

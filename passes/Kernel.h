@@ -19,7 +19,8 @@ BankModel banksOf(const Target &target);
 /// names none.
 BankModel banksOf(mlir::Operation *op);
 
-/// Warps of one program of this kernel: 4 when it does not say.
+/// Warps of the main partition of this kernel: 4 when it does not say. A computing partition has
+/// its own (analysis/Warps.h).
 unsigned warpsOf(mlir::func::FuncOp kernel);
 
 /// With those of its partitions: what a launch has.
@@ -28,7 +29,7 @@ unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
 /// The operation of the kernel's own block that `op` is in, or that it is.
 mlir::Operation *outermostAround(mlir::Operation *op);
 
-/// Whether the user made channels or named barriers, so that mistakes are his.
+/// Whether the user made channels, named barriers or mbarriers, so that mistakes are theirs.
 bool hasChannelsByHand(mlir::func::FuncOp kernel);
 
 /// Begins an error about a channel, a named barrier or a dot in flight: the user's where the kernel

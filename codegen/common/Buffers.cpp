@@ -5,7 +5,7 @@
 #include "ir/layout/TensorBoxes.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/partitions/Partitions.h"
+#include "passes/analysis/Warps.h"
 
 using namespace mlir;
 
@@ -217,6 +217,17 @@ void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op) {
   if (op.getWhen())
     isFirst = b.CreateAnd(isFirst, emitter.scalar(op.getWhen()));
   emitter.under(isFirst, [&] { emitter.hooks.mbarrierArrive(b, barrier); });
+}
+
+void emitMbarrierSignal(KernelEmitter &emitter, cta::MbarrierSignalOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  if (emitter.isForOneThread())
+    return emitter.hooks.mbarrierArrive(b, barrier);
+  // One lane says that all of them have come.
+  emitter.hooks.warpBarrier(b);
+  emitter.under(b.CreateIsNull(emitter.laneIndex()),
+                [&] { emitter.hooks.mbarrierArrive(b, barrier); });
 }
 
 void emitClusterBarrier(KernelEmitter &emitter) { emitter.hooks.clusterBarrier(emitter.b); }

@@ -15,6 +15,7 @@ mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);
 mlir::LogicalResult emitMbarriers(KernelEmitter &emitter, cta::MbarriersOp op);
 void emitMbarrierWait(KernelEmitter &emitter, cta::MbarrierWaitOp op);
 void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op);
+void emitMbarrierSignal(KernelEmitter &emitter, cta::MbarrierSignalOp op);
 void emitClusterBarrier(KernelEmitter &emitter);
 void emitClusterAcquire(KernelEmitter &emitter, cta::ClusterAcquireOp op);
 void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op);

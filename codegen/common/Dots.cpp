@@ -445,7 +445,6 @@ LogicalResult emitDot(KernelEmitter &emitter, cta::DotOp op) {
 
 /// Each warpgroup has a barrier, at which it waits and the one before it arrives.
 void emitTurn(KernelEmitter &emitter, bool outside, bool waits) {
-  constexpr unsigned firstBarrier = 2; // behind those of all threads and of all but a partition's
   constexpr unsigned warps = 4;
   llvm::IRBuilder<> &b = emitter.b;
   const unsigned threads = warps * emitter.target.warpSize, groups = emitter.numThreads() / threads;
@@ -456,7 +455,7 @@ void emitTurn(KernelEmitter &emitter, bool outside, bool waits) {
   llvm::Value *whose = waits ? group : b.CreateAnd(b.CreateAdd(group, b.getInt32(1)), groups - 1);
   llvm::Value *condition = outside ? b.CreateIsNull(whose) : nullptr;
   emitter.under(condition, [&] {
-    llvm::Value *number = b.CreateAdd(whose, b.getInt32(firstBarrier));
+    llvm::Value *number = b.CreateAdd(whose, b.getInt32(emitter.firstNamedBarrier()));
     if (waits)
       emitter.hooks.barrier(b, 2 * threads, number);
     else

@@ -10,8 +10,8 @@
 #include "passes/Kernel.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/IR/MDBuilder.h"
 
@@ -85,12 +85,9 @@ LogicalResult KernelEmitter::run() {
 
 //===-- Partitions ----------------------------------------------------------------------------===//
 
-/// The first barrier's number that is for a partition.
-static constexpr unsigned firstPartitionBarrier = 2;
-
 /// What comes after it is for further partitions and for the main one.
 LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
-  if (op->getParentOp() != source || (op.getComputes() && op.getWarps() != warps))
+  if (op->getParentOp() != source)
     return op.emitError("is no partition of this kernel");
   const unsigned first = firstWarpOf(op) * target.warpSize;
   auto add = [&](const char *name) {
@@ -126,7 +123,7 @@ LogicalResult KernelEmitter::emitPartition(cta::PartitionOp op) {
     return success();
   if (!counts.empty())
     setRegisters(counts[1]);
-  ownBarrier = 1;
+  ownBarrier = mainBarrier;
   return success();
 }
 
@@ -141,9 +138,8 @@ LogicalResult KernelEmitter::emitComputing(cta::PartitionOp op, llvm::Value *ind
   auto outerCombined = std::move(combined);
   threadParts.clear();
   combined.clear();
-  const SmallVector<cta::PartitionOp> computing = computingPartitionsOf(source);
-  const unsigned outerBarrier = ownBarrier;
-  ownBarrier = firstPartitionBarrier + unsigned(llvm::find(computing, op) - computing.begin());
+  const unsigned outerWarps = std::exchange(warps, op.getWarps());
+  const unsigned outerBarrier = std::exchange(ownBarrier, barrierOf(op));
   entry.SetInsertPoint(b.CreateBr(body));
   b.SetInsertPoint(body);
   LogicalResult result = emitBlock(op.getBody().front());
@@ -152,6 +148,7 @@ LogicalResult KernelEmitter::emitComputing(cta::PartitionOp op, llvm::Value *ind
   entry.restoreIP(outerEntry);
   threadParts = std::move(outerParts);
   combined = std::move(outerCombined);
+  warps = outerWarps;
   ownBarrier = outerBarrier;
   return result;
 }
@@ -162,11 +159,12 @@ void KernelEmitter::setRegisters(unsigned count) {
     hooks.setRegisters(b, count, /*isMore=*/count > launched);
 }
 
+unsigned KernelEmitter::firstNamedBarrier() const { return sectile::firstNamedBarrier(source); }
+
 LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
   if (ownBarrier == 0 || forOneThread)
     return op.emitError("is no barrier of computing partitions");
-  const unsigned number =
-      firstPartitionBarrier + unsigned(computingPartitionsOf(source).size()) + op.getNumber();
+  const unsigned number = firstNamedBarrier() + op.getNumber();
   const unsigned threads = op.getWarps() * target.warpSize;
   if (op.getArrives())
     hooks.barrierArrive(b, threads, b.getInt32(number));
@@ -597,6 +595,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::MbarriersOp barriers) { result = emitMbarriers(*this, barriers); })
       .Case([&](cta::MbarrierWaitOp wait) { emitMbarrierWait(*this, wait); })
       .Case([&](cta::MbarrierArriveOp arrive) { emitMbarrierArrive(*this, arrive); })
+      .Case([&](cta::MbarrierSignalOp signal) { emitMbarrierSignal(*this, signal); })
       .Case([&](cta::PartitionOp partition) { result = emitPartition(partition); })
       .Case([&](cta::ClusterBarrierOp) { emitClusterBarrier(*this); })
       .Case([&](cta::ClusterAcquireOp acquire) { emitClusterAcquire(*this, acquire); })

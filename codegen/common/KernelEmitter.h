@@ -50,6 +50,8 @@ public:
   void memoryBarrier() {
     hooks.memoryBarrier(b, ownBarrier ? numThreads() : 0, b.getInt32(ownBarrier));
   }
+  /// The number of the first barrier that is not for all warps of some partition.
+  unsigned firstNamedBarrier() const;
   /// Whether what is emitted is for one thread.
   bool isForOneThread() const { return forOneThread; }
   /// In the partition that is emitted, from 0.
@@ -163,9 +165,8 @@ private:
   const bool reportsDivisors;
   bool waitsAlways = false, saysWhenToLaunch = false;
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
-  unsigned warps;
-  /// The number of the barrier at which the threads meet: 0 is for all of a block, 1 for the
-  /// main partition where there are others, and from 2 on for these.
+  unsigned warps;                            ///< of the partition that is emitted
+  /// The number of the barrier at which its threads meet (passes/analysis/Warps.h).
   unsigned ownBarrier = 0;
   bool forOneThread = false;
   llvm::Function *kernel = nullptr;

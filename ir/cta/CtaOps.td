@@ -346,9 +346,9 @@ def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
 
 def Cta_MbarriersOp : Cta_Op<"mbarriers", [MemoryEffects<[MemAlloc<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "make mbarriers, each for so many `arrivals` a phase; `offset` in bytes once placed";
-  let description = "One thread does it: the others see them after a barrier.";
+  let description = "One thread does it: the others see them after a barrier. `by_hand`: the kernel states who arrives and waits.";
   let arguments = (ins OptionalAttr<I32Attr>:$offset,
-                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntPositive]>, "1">:$arrivals);
+                       DefaultValuedAttr<ConfinedAttr<I32Attr, [IntPositive]>, "1">:$arrivals, UnitAttr:$by_hand);
   let results = (outs Cta_MbarriersType:$result);
   let assemblyFormat = "attr-dict `:` qualified(type($result))";
 }
@@ -370,6 +370,12 @@ def Cta_MbarrierArriveOp : Cta_Op<"mbarrier_arrive", [AttrSizedOperandSegments,
   }];
 }
 
+def Cta_MbarrierSignalOp : Cta_Op<"mbarrier_signal", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
+  let summary = "arrive at an mbarrier that is `by_hand`: each warp, or the one thread of a partition that only copies";
+  let arguments = (ins Cta_MbarriersType:$barriers, I32:$index);
+  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` qualified(type($barriers))";
+}
+
 def Cta_PartitionOp : Cta_Op<"partition", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "run the region beside the rest of the kernel, by warps of its own";
   let description = [{
@@ -378,7 +384,7 @@ def Cta_PartitionOp : Cta_Op<"partition", [SingleBlock, NoTerminator, RecursiveM
     of the kernel. From there on, barriers are for the warps of each alone.
 
     One thread does the region: it holds scalars, copies by the engine, and waits. Where it `computes`, all of its warps do,
-    which are as many as the kernel's own.
+    in layouts for as many.
 
     `registers`: of a thread of the region, and of the rest, from there on; empty where they keep what they have.
   }];

@@ -10,6 +10,12 @@ LogicalResult ChannelOp::verify() {
   return success();
 }
 
+LogicalResult MbarriersOp::verify() {
+  if (getType().getCount() < 1 || getType().getCount() > 64)
+    return emitOpError("makes 1 to 64 mbarriers");
+  return success();
+}
+
 static LogicalResult verifySlots(Operation *op, ChannelType channel) {
   if (channel.getTiles().size() == op->getNumResults() &&
       llvm::equal(channel.getTiles(), op->getResultTypes(), [](RankedTensorType tile, Type slot) {

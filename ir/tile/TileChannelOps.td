@@ -88,6 +88,33 @@ def Tile_NamedBarrierOp : Tile_Op<"named_barrier", [MemoryEffects<[MemRead, MemW
   let assemblyFormat = "$number `of` $warps `warps` (`arrives` $arrives^)? attr-dict";
 }
 
+def Tile_MbarriersType : Tile_Type<"Mbarriers", "mbarriers"> {
+  let summary = "mbarriers that the kernel names itself";
+  let description = "`!tile.mbarriers<3>` has three.";
+  let parameters = (ins "unsigned":$count);
+  let assemblyFormat = "`<` $count `>`";
+}
+
+def Tile_MbarriersOp : Tile_OrderedOp<"mbarriers"> {
+  let summary = "make mbarriers, each for so many `arrivals` a phase";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntPositive]>:$arrivals);
+  let results = (outs Tile_MbarriersType:$result);
+  let assemblyFormat = "$arrivals attr-dict `:` qualified(type($result))";
+  let hasVerifier = 1;
+}
+
+def Tile_MbarrierArriveOp : Tile_Op<"mbarrier_arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "arrive at an mbarrier and go on: each warp of a partition that computes, or the one thread of another";
+  let arguments = (ins Tile_MbarriersType:$barriers, I32:$index);
+  let assemblyFormat = "$barriers `[` $index `]` attr-dict `:` qualified(type($barriers))";
+}
+
+def Tile_MbarrierWaitOp : Tile_Op<"mbarrier_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "wait until the phase of this parity of an mbarrier is over";
+  let arguments = (ins Tile_MbarriersType:$barriers, I32:$index, I32:$parity);
+  let assemblyFormat = "$barriers `[` $index `]` `parity` $parity attr-dict `:` qualified(type($barriers))";
+}
+
 def Tile_PartitionOp : Tile_Op<"partition", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "run the region beside the rest of the kernel, by warps of its own";
   let description = [{

@@ -43,8 +43,9 @@ bool hasGlobalWrite(Operation *op) {
 /// Operations whose effects as writes only keep them in their place. A volatile load reads what
 /// others write meanwhile, and orders no other access.
 bool writesNothing(Operation *op) {
-  return isLoad(op) || isa<tile::BarrierOp, tile::WaitDependenciesOp, tile::LaunchDependentsOp,
-                           tile::NamedBarrierOp, cta::AssertOp>(op);
+  return isLoad(op) ||
+         isa<tile::BarrierOp, tile::WaitDependenciesOp, tile::LaunchDependentsOp,
+             tile::NamedBarrierOp, tile::MbarrierArriveOp, tile::MbarrierWaitOp, cta::AssertOp>(op);
 }
 
 } // namespace
@@ -61,7 +62,7 @@ MemoryOrder memoryOrderOf(Operation *op) {
     return {.releases = true, .acquires = true};
   if (isa<tile::WaitDependenciesOp>(op))
     return {.awaitsLaunches = true};
-  // Nothing orders what partitions do to global memory, so their named barriers do not either.
+  // Nothing orders what partitions do to global memory, so their barriers do not either.
   if (writesNothing(op) || isa<tile::StoreOp, tile::StoreBlockOp, cta::BufferStoreOp,
                                cta::TensorStoreOp, cta::TensorStoreBlockOp>(op))
     return {};

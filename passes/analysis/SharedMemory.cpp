@@ -6,6 +6,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/Blocks.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -47,7 +48,7 @@ SharingPlan sharingPlanOf(Operation *op) {
     return plan;
   const Layout *layout = cta::layoutOf(result.getType());
   if (!layout) {
-    bool oneWarp = warpsOf(op->getParentOfType<func::FuncOp>()) == 1;
+    bool oneWarp = warpsOf(op) == 1;
     plan.kind = oneWarp ? SharingPlan::Kind::Lanes : SharingPlan::Kind::Scratch;
     plan.bytes = oneWarp ? 0 : 16;
     return plan;

@@ -8,6 +8,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
@@ -15,6 +16,7 @@
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/ChooseBuffer.h"
 #include "passes/loops/FetchAhead.h"
@@ -91,12 +93,13 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       channels[channel].resize(channel.getType().getTiles().size());
     });
     FailureOr<Target> found = targetOf(getOperation());
-    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
+    if (failed(found) || failed(takeTilesBack()) || failed(checkLayouts(getOperation(), *found)))
       return signalPassFailure();
     target = *found;
     if (failed(checkUses()) || failed(collect()) || failed(chooseCarrier()) ||
         failed(makePartitions()))
       return signalPassFailure();
+    lowerMbarriers();
     if (failed(findDots()))
       return signalPassFailure();
     for (auto &[channel, tiles] : channels)
@@ -106,19 +109,34 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     eraseDeadCode(getOperation());
   }
 
+  /// Simplification moves constants out of partitions, where other numbers of warps have other
+  /// layouts.
+  LogicalResult takeTilesBack() {
+    bool isParted = false;
+    for (auto partition : getOperation().getBody().getOps<tile::PartitionOp>()) {
+      isParted = true;
+      if (failed(sinkTiles(partition.getBody())))
+        return failure();
+    }
+    if (isParted)
+      eraseDeadCode(getOperation());
+    return success();
+  }
+
   /// What the verifiers of single operations cannot see.
   LogicalResult checkUses() {
     WalkResult result = getOperation().walk([&](Operation *op) {
       for (Region &region : op->getRegions())
         for (Block &block : region)
           for (BlockArgument argument : block.getArguments())
-            if (isa<tile::ChannelType, tile::SlotType>(argument.getType())) {
+            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType())) {
               op->emitError("a loop or a branch cannot choose a channel or a slot: acquire it, or "
                             "wait for it, where it is used");
               return WalkResult::interrupt();
             }
       if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
-               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp>(op))
+               tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp, tile::MbarrierArriveOp,
+               tile::MbarrierWaitOp>(op))
         return WalkResult::advance();
       for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
            around = around->getParentOp())
@@ -346,8 +364,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
-    if (partitions.empty())
-      return checkBarriers(/*computing=*/0);
+    if (partitions.empty()) {
+      WalkResult alone = getOperation().walk([](tile::MbarriersOp barriers) {
+        barriers.emitError(
+            "nobody else arrives at these mbarriers: partitions signal to each other "
+            "by them");
+        return WalkResult::interrupt();
+      });
+      return failure(alone.wasInterrupted() || failed(checkBarriers({})));
+    }
     if (!target.tensorCopy)
       return partitions.front().emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
@@ -360,7 +385,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (failed(checkOrder(partitions)))
       return failure();
     int32_t others = 0;
-    if (failed(checkSides()) || failed(checkThreads(partitions, others)))
+    if (failed(checkFillers()) || failed(checkThreads(partitions, others)))
       return failure();
     SmallVector<cta::PartitionOp> computing;
     for (tile::PartitionOp partition : partitions) {
@@ -382,9 +407,9 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         computing.push_back(made);
     }
     for (cta::PartitionOp partition : computing)
-      if (failed(sinkTiles(partition)))
+      if (failed(checkWarpgroups(partition)))
         return failure();
-    return success(succeeded(checkBarriers(computing.size())) &&
+    return success(succeeded(checkBarriers(computing)) &&
                    succeeded(checkMemoryOfPartitions(getOperation())));
   }
 
@@ -402,36 +427,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                        .wasInterrupted());
   }
 
-  /// Whether a partition does more than one thread can do for all: fill slots by the engine, from
-  /// scalars.
-  static bool computes(tile::PartitionOp partition) {
-    const std::function<bool(Value)> isCopied = [&](Value tile) {
-      return llvm::all_of(tile.getUsers(), [&](Operation *user) {
-        auto fill = dyn_cast<tile::FillOp>(user);
-        return (fill && !fill.getStored()) ||
-               (isa<cta::ConvertLayoutOp>(user) && isCopied(user->getResult(0)));
-      });
-    };
-    return partition.getBody()
-        .walk([&](Operation *op) {
-          if (isa<tile::AcquireOp, tile::CommitOp>(op))
-            return WalkResult::advance();
-          bool found = isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op);
-          if (auto fill = dyn_cast<tile::FillOp>(op))
-            found = fill.getStored();
-          else if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
-            found = !isCopied(op->getResult(0));
-          else if (op->getNumRegions() == 0)
-            found |= isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
-                     llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
-                     llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-          return found ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
-  }
-
-  /// Whether each channel has one side that fills it, and others that read it.
-  LogicalResult checkSides() {
+  /// Whether one partition fills each channel, and others read it.
+  LogicalResult checkFillers() {
     for (auto &[channel, tiles] : channels) {
       Operation *filler = nullptr, *first = nullptr;
       for (Operation *user : channel->getUsers())
@@ -450,22 +447,45 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return success();
   }
 
-  /// Barriers are numbered: one for all threads, one for the kernel's own warps and each partition
-  /// that computes, and then those with a name.
-  LogicalResult checkBarriers(unsigned computing) {
-    constexpr unsigned most = 16;
-    const unsigned own = warpsOf(getOperation());
+  /// Four warps that issue a `wgmma` together have numbers from a multiple of four on.
+  LogicalResult checkWarpgroups(cta::PartitionOp partition) {
+    const unsigned first = firstWarpOf(partition);
+    WalkResult result = partition.walk([&](cta::DotOp dot) {
+      const MmaInstruction *instruction = instructionOf(dot, target);
+      if (!instruction || first % instruction->warps() == 0)
+        return WalkResult::advance();
+      dot.emitError(
+          "four warps whose numbers begin at a multiple of four do this dot together, and ")
+          << first
+          << " warps come before this partition's: give the kernel a multiple of four warps";
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+  /// Whole partitions come to a named barrier, and as many as are left have a number.
+  LogicalResult checkBarriers(ArrayRef<cta::PartitionOp> computing) {
+    SmallVector<unsigned> parts{warpsOf(getOperation())};
+    for (cta::PartitionOp partition : computing)
+      parts.push_back(partition.getWarps());
+    DenseSet<unsigned> sums{0};
+    for (unsigned warps : parts)
+      for (unsigned sum : SmallVector<unsigned>(sums.begin(), sums.end()))
+        sums.insert(sum + warps);
+    const unsigned taken = firstNamedBarrier(getOperation());
     WalkResult result = getOperation().walk([&](tile::NamedBarrierOp barrier) {
-      if (computing == 0)
+      if (computing.empty())
         barrier.emitError("nobody else comes to this barrier: partitions that compute meet at one");
-      else if (barrier.getWarps() % own || barrier.getWarps() > own * (computing + 1))
-        barrier.emitError("whole partitions meet at a barrier: the kernel and ")
-            << computing << " partitions have " << own << " warps each, which "
-            << barrier.getWarps() << " are not";
-      else if (barrier.getNumber() + 2 + computing >= most)
+      else if (!sums.contains(barrier.getWarps()))
+        barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
+            << barrier.getWarps() << " warps: they have "
+            << llvm::join(
+                   llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
+                   " and ");
+      else if (taken + barrier.getNumber() >= barriersOfBlock)
         barrier.emitError("a block has ")
-            << most << " barriers: " << 2 + computing << " of them are for its partitions, and "
-            << most - 2 - computing << " are left";
+            << barriersOfBlock << " barriers: " << taken << " of them are for its partitions, and "
+            << barriersOfBlock - taken << " are left";
       else
         return WalkResult::advance();
       return WalkResult::interrupt();
@@ -473,7 +493,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return failure(result.wasInterrupted());
   }
 
-  /// Whether registers hold all threads as asked for; says how many are left for the kernel's own.
+  /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own.
   LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
     constexpr unsigned warpgroup = 4, step = 8, most = 240;
     const unsigned own = warpsOf(getOperation());
@@ -481,9 +501,6 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     tile::PartitionOp moving;
     for (tile::PartitionOp partition : partitions) {
       more += partition.getWarps();
-      if (computes(partition) && partition.getWarps() != own)
-        return partition.emitError("a partition that computes has as many warps as the kernel: ")
-               << own << ", not " << partition.getWarps();
       ArrayRef<int32_t> registers = partition.getRegisters();
       if (registers.empty() || !target.movesRegisters)
         continue;
@@ -507,11 +524,13 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       if (partition.getRegisters().empty())
         return partition.emitError("says no registers, but another partition does");
     }
-    const unsigned all = target.registersPerUnit / target.warpSize;
+    // Those that the block is launched with are moved, of which the file may have some to spare.
+    const unsigned launched = launchedRegistersOf(own + more, target),
+                   all = launched * (own + more);
     if (!others)
       others = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
     if (taken + own * others > all) {
-      InFlightDiagnostic error = moving.emitError("the register file has ");
+      InFlightDiagnostic error = moving.emitError("the block is launched with ");
       error << all * target.warpSize << " registers: ";
       for (tile::PartitionOp partition : partitions)
         error << partition.getWarps() << " warps with " << partition.getRegisters()[0]
@@ -519,7 +538,6 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return error << own << " with " << others << " take "
                    << (taken + own * others) * target.warpSize;
     }
-    const unsigned launched = launchedRegistersOf(own + more, target);
     for (tile::PartitionOp partition : partitions) {
       const unsigned asked = partition.getRegisters()[0];
       if ((!computes(partition) && asked > launched) || unsigned(others) < launched)
@@ -528,6 +546,38 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
                << asked << " and " << others << " are asked for";
     }
     return success();
+  }
+
+  /// A barrier follows the making of mbarriers: `partition-warps` moves the two ahead together.
+  /// Whatever number the kernel computes, none beyond them is used.
+  void lowerMbarriers() {
+    SmallVector<tile::MbarriersOp> all;
+    getOperation().walk([&](tile::MbarriersOp barriers) { all.push_back(barriers); });
+    for (tile::MbarriersOp barriers : all) {
+      OpBuilder builder(barriers);
+      Value made = cta::MbarriersOp::create(
+          builder, barriers.getLoc(),
+          cta::MbarriersType::get(&getContext(), barriers.getType().getCount()), IntegerAttr(),
+          barriers.getArrivals(), /*by_hand=*/true);
+      cta::BarrierOp::create(builder, barriers.getLoc());
+      const unsigned count = barriers.getType().getCount();
+      for (Operation *user : llvm::make_early_inc_range(barriers->getUsers())) {
+        builder.setInsertionPoint(user);
+        const Location loc = user->getLoc();
+        auto within = [&](Value number, unsigned of) {
+          return builder.createOrFold<arith::RemUIOp>(
+              loc, number, arith::ConstantIntOp::create(builder, loc, of, 32));
+        };
+        if (auto wait = dyn_cast<tile::MbarrierWaitOp>(user))
+          cta::MbarrierWaitOp::create(builder, loc, made, within(wait.getIndex(), count),
+                                      within(wait.getParity(), 2));
+        else
+          cta::MbarrierSignalOp::create(
+              builder, loc, made, within(cast<tile::MbarrierArriveOp>(user).getIndex(), count));
+        user->erase();
+      }
+      barriers.erase();
+    }
   }
 
   //===-- Channels

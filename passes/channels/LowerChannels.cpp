@@ -7,9 +7,9 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/channels/ChannelUses.h"
 #include "passes/loops/CarriedValues.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace sectile {
@@ -191,12 +191,11 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         return cta::MbarriersOp::create(
             builder, commit.getLoc(),
             cta::MbarriersType::get(&getContext(), last.getType().getDepth()), IntegerAttr(),
-            arrivals);
+            arrivals, /*by_hand=*/false);
       };
-      const unsigned warps = warpsOf(getOperation());
-      Value made = make(byEngine + byWarps * warps);
+      Value made = make(byEngine + (byWarps ? warpsOf(commit) : 0));
       if (last.getBetweenWarps())
-        emptied[made] = make(warps * numReaders(commit.getChannels()[0]));
+        emptied[made] = make(warpsThatRead(commit.getChannels()[0]));
       if (byWarps)
         filledByWarps[commit.getChannels()[0]] = made;
       if (isOfCluster) {
@@ -239,13 +238,14 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     });
   }
 
-  /// How many partitions read a channel, the main one included.
-  static unsigned numReaders(Value channel) {
+  /// How many warps the partitions that read a channel have, the main one included.
+  unsigned warpsThatRead(Value channel) {
     DenseSet<Operation *> partitions;
+    unsigned warps = 0;
     for (Operation *user : channel.getUsers())
-      if (isa<cta::WaitOp, cta::ReleaseOp>(user))
-        partitions.insert(partitionOf(user));
-    return std::max<unsigned>(partitions.size(), 1);
+      if (isa<cta::WaitOp, cta::ReleaseOp>(user) && partitions.insert(partitionOf(user)).second)
+        warps += warpsOf(user);
+    return warps ? warps : warpsOf(getOperation());
   }
 
   /// Whether some copy into a channel is one that both blocks of a cluster do.

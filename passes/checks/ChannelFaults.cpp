@@ -1,5 +1,6 @@
 // What a fault of channels is, in words.
 #include "passes/checks/ChannelFaults.h"
+#include "ir/cta/Cta.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Kernel.h"
 
@@ -15,8 +16,15 @@ Operation *operationOf(const Event &event) {
 
 void report(const ChannelRun::Fault &fault, uint32_t ring) {
   using Fault = ChannelRun::Fault;
+  auto isByHand = [](const Event &event) {
+    auto barriers = dyn_cast_if_present<cta::MbarriersOp>(
+        static_cast<Operation *>(const_cast<void *>(event.owner)));
+    return barriers && barriers.getByHand();
+  };
   auto slot = [&](const Event &event) {
-    return event.position < 0 ? std::string("its bytes") : "slot " + std::to_string(event.position);
+    return event.position < 0
+               ? std::string("its bytes")
+               : (isByHand(event) ? "mbarrier " : "slot ") + std::to_string(event.position);
   };
   auto when = [](const Event &event) {
     return event.trips ? " in iteration " + std::to_string(event.iteration) + " of " +
@@ -25,6 +33,8 @@ void report(const ChannelRun::Fault &fault, uint32_t ring) {
   };
   const Event &at = fault.at;
   auto use = [&] {
+    if (isByHand(at))
+      return " (phase " + std::to_string(fault.round) + ")";
     const int64_t number = int64_t(fault.round) * ring + std::max(at.position, 0);
     // Before a cell's first use there is none.
     return at.position < 0 || int32_t(fault.round) < 0 ? std::string()

@@ -271,17 +271,18 @@ void ChannelRun::write(Thread &thread, const Event &event) {
 
 void ChannelRun::arrive(Thread &thread, const Event &event) {
   Mbarrier &mbarrier = mbarriers[event.mbarrier];
-  if (mbarrier.pending == 0 ||
+  if (mbarrier.pending < event.times ||
       !knows(thread.knows, componentOf(event.mbarrier), mbarrier.completed))
     return fail(Fault::ArrivesEarly, event, mbarrier.arrival, mbarrier.completed);
   learn(mbarrier.released, thread.knows);
   mbarrier.arrival = &event;
   mbarrier.bytes += event.amount;
-  if (--mbarrier.pending != 0 || mbarrier.bytes != 0)
+  mbarrier.pending -= event.times;
+  if (mbarrier.pending != 0 || mbarrier.bytes != 0)
     return;
   complete(event, mbarrier);
   // A thread that is the only one to arrive there need not wait to know.
-  if (arrivals[event.mbarrier] == 1)
+  if (arrivals[event.mbarrier] == event.times)
     thread.knows[componentOf(event.mbarrier)] = mbarrier.completed;
 }
 

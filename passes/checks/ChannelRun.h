@@ -53,6 +53,7 @@ public:
     uint32_t begin = 0, end = 0; ///< cells
     int64_t amount = 0;
     uint32_t mbarrier = 0;
+    uint32_t times = 1; ///< that an arrival at an mbarrier counts
     Queue queue = Copies;
     bool singleThread = false; ///< only the partition's first thread does it
     bool byProxy = false;      ///< the access is an instruction's or the engine's own

@@ -6,7 +6,8 @@
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
-#include "llvm/ADT/SmallPtrSet.h"
+#include "passes/analysis/Warps.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -62,8 +63,8 @@ std::string refusalOf(Type type) {
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
   bool known =
-      isElement(type) ||
-      isa<IndexType, cta::BufferType, cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
+      isElement(type) || isa<IndexType, tile::MbarriersType, cta::BufferType, cta::MbarriersType,
+                             cta::TensorMapType, FunctionType>(type);
   return known ? "" : "is of a type that kernels do not have";
 }
 
@@ -89,6 +90,8 @@ LogicalResult checkAttributes(func::FuncOp kernel) {
     return failure();
   if (!llvm::isPowerOf2_32(warpsOf(kernel)))
     return kernel.emitError() << "the number of warps is a power of two, not " << warpsOf(kernel);
+  if (failed(checkPartitions(kernel)))
+    return failure();
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
     for (StringRef fact : {StringRef(tile::divisibleAttr), StringRef(tile::belowAttr)})
       if (failed(checkNumber(kernel, kernel.getArgAttr(i, fact), fact, 1, INT64_MAX)))
@@ -110,13 +113,14 @@ LogicalResult checkThreads(func::FuncOp kernel, const Target &target) {
   return success();
 }
 
-/// Calls `check` for each type of the kernel's values, once, with an operation it is found at.
+/// Calls `check` for each type of a partition's values, once, with an operation it is found at.
 LogicalResult checkTypes(func::FuncOp kernel,
                          function_ref<LogicalResult(Operation *, Type)> check) {
-  llvm::SmallPtrSet<const void *, 16> seen;
+  // A partition may have another number of warps, so that another layout is right there.
+  llvm::SmallDenseSet<std::pair<Operation *, Type>, 16> seen;
   auto all = [&](Operation *op, TypeRange types) {
     return llvm::all_of(types, [&](Type type) {
-      return !seen.insert(type.getAsOpaquePointer()).second || succeeded(check(op, type));
+      return !seen.insert({partitionOf(op), type}).second || succeeded(check(op, type));
     });
   };
   WalkResult result = kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -157,13 +161,13 @@ LogicalResult checkInstruction(Operation *op, const Target &target) {
     hasIt = target.asyncCopy;
   else if (isa<cta::TensorCopyBlockOp, cta::TensorCopyOp, cta::TensorStoreBlockOp,
                cta::TensorStoreOp, cta::TensorStoreWaitOp, cta::MbarriersOp, cta::MbarrierWaitOp,
-               cta::MbarrierArriveOp, cta::ClusterBarrierOp, cta::ClusterAcquireOp>(op))
+               cta::MbarrierArriveOp, cta::MbarrierSignalOp, cta::ClusterBarrierOp,
+               cta::ClusterAcquireOp>(op))
     hasIt = target.tensorCopy;
   else if (isa<cta::TurnWaitOp, cta::TurnPassOp, cta::ProxyFenceOp>(op))
     hasIt = target.vendor == Vendor::Nvidia;
   constexpr unsigned warpsInTurn = 8; // of two warpgroups
-  if (isa<cta::TurnWaitOp, cta::TurnPassOp>(op) &&
-      warpsOf(op->getParentOfType<func::FuncOp>()) < warpsInTurn)
+  if (isa<cta::TurnWaitOp, cta::TurnPassOp>(op) && warpsOf(op) < warpsInTurn)
     return op->emitOpError("is for the turns of two warpgroups");
   if (hasIt)
     return success();
@@ -312,11 +316,26 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
   });
   if (early.wasInterrupted() || failed(checkDots(kernel, target)))
     return failure();
-  return checkExtents(kernel, warpsOf(kernel) * target.warpSize);
+  return checkExtents(kernel, warpsOf(kernel), target.warpSize);
 }
 
-LogicalResult checkExtents(func::FuncOp function, int64_t threads) {
+LogicalResult checkPartitions(func::FuncOp kernel) {
+  WalkResult result = kernel.walk([](Operation *op) {
+    const std::optional<unsigned> warps =
+        isa<tile::PartitionOp, cta::PartitionOp>(op) ? warpsOfPartition(op) : std::nullopt;
+    if (!warps || (llvm::isPowerOf2_32(*warps) && *warps <= 64))
+      return WalkResult::advance();
+    op->emitError(
+        "the number of warps of a partition that computes is a power of two up to 64, not ")
+        << *warps;
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult checkExtents(func::FuncOp function, unsigned warps, unsigned warpSize) {
   return checkTypes(function, [&](Operation *op, Type type) -> LogicalResult {
+    const int64_t threads = int64_t(warpsOfPartition(op).value_or(warps)) * warpSize;
     auto tile = dyn_cast<RankedTensorType>(type);
     if (std::string odd = tile ? oddExtents(tile, threads) : ""; !odd.empty())
       return op->emitError() << odd;
@@ -333,7 +352,6 @@ LogicalResult checkExtents(func::FuncOp function, int64_t threads) {
 LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   if (failed(checkTiles(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
-  unsigned warps = warpsOf(kernel);
   // A reduction, a conversion or an access over several blocks would need parts that other blocks
   // hold.
   auto isOfOneBlock = [](Operation *op, const Layout &layout) -> LogicalResult {
@@ -345,10 +363,11 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   auto isOfThreads = [&](Operation *op, const Layout &layout) -> LogicalResult {
     if (failed(isOfOneBlock(op, layout)))
       return failure();
-    if (layout.numLanes() != target.warpSize || layout.numWarps() != warps)
+    if (layout.numLanes() != target.warpSize || layout.numWarps() != warpsOf(op))
       return op->emitOpError() << "has a layout of " << layout.numLanes() << " lanes and "
                                << layout.numWarps() << " warps, but " << target.name << " has "
-                               << target.warpSize << " and the kernel " << warps;
+                               << target.warpSize << " and the "
+                               << (warpsOfPartition(op) ? "partition " : "kernel ") << warpsOf(op);
     // Layouts may repeat elements in several registers.
     if (layout.numRegisters() > 2 * mostRegisters)
       return op->emitOpError() << "has a layout of " << layout.numRegisters() << " registers";

@@ -21,9 +21,12 @@ mlir::LogicalResult checkBare(mlir::func::FuncOp kernel);
 /// replace is gone.
 mlir::LogicalResult checkPlain(mlir::func::FuncOp kernel, const Target &target);
 
-/// That so many threads can share out every tile of a function: its size, and the odd factors of
-/// its extents. An error at the operation if not.
-mlir::LogicalResult checkExtents(mlir::func::FuncOp function, int64_t threads);
+/// That partitions that compute have a power of two of warps. An error at the partition if not.
+mlir::LogicalResult checkPartitions(mlir::func::FuncOp kernel);
+
+/// That so many warps, or those of the partition that it is in, can share out every tile of a
+/// function: its size, and the odd factors of its extents. An error at the operation if not.
+mlir::LogicalResult checkExtents(mlir::func::FuncOp function, unsigned warps, unsigned warpSize);
 
 /// The same once layouts are assigned: every tile has one, all are of the kernel's threads, matrix
 /// instructions are the target's, and every buffer is known by name.

@@ -20,6 +20,7 @@
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/ChannelFaults.h"
 #include "passes/checks/LaunchNumbers.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -93,20 +94,15 @@ public:
 
   /// Of all blocks of a cluster.
   uint32_t numCells() const { return cellCount * blockCount; }
-  /// For each mbarrier, how many of the threads of a run complete a phase.
+  /// For each mbarrier, how many arrivals complete a phase. Each counts twice: two threads stand
+  /// for all warps of a partition, and where one thread arrives, it stands for both.
   std::vector<uint32_t> arrivals() const {
     std::vector<uint32_t> counts(mbarrierCount * blockCount, 1);
     for (auto [op, first] : firstMbarrier) {
       auto barriers = cast<cta::MbarriersOp>(op);
-      // Each warp of a partition arrives, for all of which two threads stand, or one thread for a
-      // copy.
-      const bool oneThread = llvm::none_of(op->getUsers(), llvm::IsaPred<cta::MbarrierArriveOp>) ||
-                             llvm::any_of(op->getUsers(), llvm::IsaPred<cta::TensorCopyOp>);
-      const uint32_t partitionsThatArrive = (barriers.getArrivals() - oneThread) / warpsOf(kernel),
-                     count = std::max(2 * partitionsThatArrive + oneThread, 1u);
       for (uint32_t block = 0; block < blockCount; ++block)
         std::fill_n(counts.begin() + block * mbarrierCount + first, barriers.getType().getCount(),
-                    count);
+                    2 * barriers.getArrivals());
     }
     return counts;
   }
@@ -286,6 +282,7 @@ private:
       for (auto kind : {Event::Arrive, Event::WaitPhase}) {
         Template &made = addAt(kind, acquire.getBarriers(), acquire.getIndex());
         made.event.singleThread = true;
+        made.event.times = 2;
         made.when = acquire.getWhen();
         made.inOther = kind == Event::Arrive;
         if (kind == Event::WaitPhase)
@@ -298,7 +295,7 @@ private:
         if (kind == Event::BarrierWait && barrier.getArrives())
           break;
         Event &made = add(kind).event;
-        made.amount = warpsOf(kernel);
+        made.amount = warpsOf(op);
         made.mbarrier = barrier.getNumber();
       }
       return found;
@@ -322,10 +319,6 @@ private:
       takeTurn(Event::Others, pass.getOutside(), /*waits=*/false);
       return found;
     }
-    if (auto arrive = dyn_cast<cta::MbarrierArriveOp>(op)) {
-      addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex()).when = arrive.getWhen();
-      return found;
-    }
     if (isa<cta::ClusterBarrierOp>(op)) {
       add(Event::SyncCluster);
       return found;
@@ -334,6 +327,7 @@ private:
       Template &arrival = addAt(Event::Arrive, copy.getBarriers(), copy.getIndex());
       arrival.event.amount = copy.getExpects();
       arrival.event.singleThread = true;
+      arrival.event.times = 2;
       arrival.when = copy.getWhen();
     }
     for (const BufferAccess &access : bufferAccesses(op)) {
@@ -374,7 +368,14 @@ private:
       add(Event::SyncBlock);
       add(Event::Read, op);
     }
+    auto arriveAt = [&](auto arrive) -> Template & {
+      Template &made = addAt(Event::Arrive, arrive.getBarriers(), arrive.getIndex());
+      made.event.times = isForOneThread(op) ? 2 : warpsOf(op);
+      return made;
+    };
     llvm::TypeSwitch<Operation *>(op)
+        .Case([&](cta::MbarrierArriveOp arrive) { arriveAt(arrive).when = arrive.getWhen(); })
+        .Case([&](cta::MbarrierSignalOp signal) { arriveAt(signal); })
         .Case([&](cta::MbarrierWaitOp wait) {
           addAt(Event::WaitPhase, wait.getBarriers(), wait.getIndex()).parity = wait.getParity();
         })
@@ -776,7 +777,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     bool isNeeded = false;
     WalkResult placed = kernel.walk([&](Operation *op) {
       isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
-                      cta::DotStartOp, tile::NamedBarrierOp>(op);
+                      cta::MbarrierSignalOp, cta::DotStartOp, tile::NamedBarrierOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
         return WalkResult::advance();
       op->emitOpError("has no place in shared memory yet");

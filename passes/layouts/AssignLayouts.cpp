@@ -5,6 +5,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/LayoutProblem.h"
@@ -66,7 +67,8 @@ private:
     if (const Layout *layout = problem.required(operand))
       return typeIn(tile, *layout);
     if (problem.isCheap(tile))
-      return typeIn(tile, problem.plain(cast<RankedTensorType>(tile.getType())));
+      return typeIn(tile,
+                    problem.plain(cast<RankedTensorType>(tile.getType()), operand.getOwner()));
     return typeIn(tile, problem.layoutOf(tile));
   }
 
@@ -137,7 +139,12 @@ struct AssignLayouts : sectile::impl::AssignLayoutsBase<AssignLayouts> {
     FailureOr<Target> target = targetOf(getOperation());
     if (failed(target) || failed(checkPlain(getOperation(), *target)))
       return signalPassFailure();
-    LayoutProblem problem(getOperation(), *target, warpsOf(getOperation()));
+    // A partition may have another number of warps than what is around it: no tile has layouts for
+    // both.
+    for (auto partition : getOperation().getBody().getOps<tile::PartitionOp>())
+      if (failed(sinkTiles(partition.getBody())))
+        return signalPassFailure();
+    LayoutProblem problem(getOperation(), *target);
     problem.solve();
     Rewriter(getOperation(), problem).run();
   }

@@ -13,6 +13,7 @@
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -223,10 +224,10 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       // These cannot be done in any layout.
       .Case([&](tile::JoinOp join) {
-        result.push_back(withPairs(plain(join.getA().getType()), join.getType().getShape()));
+        result.push_back(withPairs(plain(join.getA().getType(), join), join.getType().getShape()));
       })
       .Case([&](tile::ScanOp scan) {
-        result.push_back(plain(cast<RankedTensorType>(scan.getSources()[0].getType())));
+        result.push_back(plain(cast<RankedTensorType>(scan.getSources()[0].getType()), scan));
       });
   return result;
 }
@@ -240,7 +241,8 @@ static unsigned shareOf(ArrayRef<int64_t> shape, unsigned threads) {
   return std::max<uint64_t>(1, core / threads);
 }
 
-Layout LayoutCosts::plain(RankedTensorType type) const {
+Layout LayoutCosts::plain(RankedTensorType type, Operation *op) const {
+  const unsigned warps = warpsOf(op);
   auto order = llvm::to_vector(llvm::reverse(llvm::seq<unsigned>(0, type.getRank())));
   unsigned perThread = shareOf(type.getShape(), target.warpSize * warps);
   unsigned widest = std::max(1u, target.maxVectorBits / 8 / cta::elementBytes(type));
@@ -252,6 +254,7 @@ Layout LayoutCosts::plain(RankedTensorType type) const {
 // along the slowest dimension first, which leaves sums along the fastest within warps.
 void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigned widest,
                                    SmallVectorImpl<Layout> &proposals) const {
+  const unsigned warps = warpsOf(op);
   const AccessContiguity access = contiguityOf(analysis, op);
   const Contiguity &known = access.pointers;
   const Contiguity mostly = contiguityOf(usual, op).pointers;
@@ -303,6 +306,7 @@ void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigne
 }
 
 void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposals) const {
+  const unsigned warps = warpsOf(dot);
   ArrayRef<int64_t> shape = dot.getType().getShape();
   unsigned rank = shape.size();
   auto core = [&](unsigned dim) { return powerOfTwoIn(shape[dim]); };

@@ -12,8 +12,8 @@ namespace sectile {
 /// Costs are estimated cycles of one warp.
 class LayoutCosts {
 public:
-  LayoutCosts(const Target &target, unsigned warps, mlir::Operation *kernel)
-      : target(target), warps(warps), analysis(kernel), usual(kernel, Certainty::mostly) {}
+  LayoutCosts(const Target &target, mlir::Operation *kernel)
+      : target(target), analysis(kernel), usual(kernel, Certainty::mostly) {}
 
   /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
   double of(mlir::Operation *op, const Layout &layout) const;
@@ -24,8 +24,8 @@ public:
   /// The layouts an operation asks for, the likeliest first; none when it takes what it gets.
   llvm::SmallVector<Layout, 4> proposals(mlir::Operation *op) const;
 
-  /// A layout for a tile of which nothing is known.
-  Layout plain(mlir::RankedTensorType type) const;
+  /// A layout for a tile of which nothing is known, for the warps that do an operation.
+  Layout plain(mlir::RankedTensorType type, mlir::Operation *op) const;
 
   /// Whether this is the operand of a matrix instruction that a loop loads. A conversion there
   /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
@@ -46,7 +46,6 @@ private:
   void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
 
   const Target &target;
-  unsigned warps;
   ContiguityAnalysis analysis; ///< what vectors may rely on
   ContiguityAnalysis usual;    ///< what lanes beside each other will mostly find
 };

@@ -36,8 +36,8 @@ static double weightOf(Value value) {
   return weightOf(&value.getParentBlock()->front());
 }
 
-LayoutProblem::LayoutProblem(func::FuncOp kernel, const Target &target, unsigned warps)
-    : kernel(kernel), costs(target, warps, kernel) {
+LayoutProblem::LayoutProblem(func::FuncOp kernel, const Target &target)
+    : kernel(kernel), costs(target, kernel) {
   findCheapTiles();
   addNodes();
 }
@@ -156,7 +156,7 @@ const Layout *LayoutProblem::required(OpOperand &operand) {
 unsigned LayoutProblem::valueLayout(unsigned node, unsigned layout) {
   Operation *op = nodes[node].op;
   if (auto histogram = dyn_cast_or_null<tile::HistogramOp>(op))
-    return table.idOf(plain(histogram.getType()));
+    return table.idOf(plain(histogram.getType(), histogram));
   auto reduce = dyn_cast_or_null<tile::ReduceOp>(op);
   if (!reduce)
     return layout;

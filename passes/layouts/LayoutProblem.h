@@ -30,7 +30,7 @@ private:
 /// made of them) belong to no node: whoever needs one has it made in the layout it needs.
 class LayoutProblem {
 public:
-  LayoutProblem(mlir::func::FuncOp kernel, const Target &target, unsigned warps);
+  LayoutProblem(mlir::func::FuncOp kernel, const Target &target);
 
   /// Chooses the layouts.
   void solve();
@@ -41,8 +41,10 @@ public:
   const Layout &layoutOf(mlir::Value tile);
   /// The layout in which an operation wants a tile, by what was chosen; null when it is nobody's.
   const Layout *required(mlir::OpOperand &operand);
-  /// A layout for a tile of which nothing is known.
-  Layout plain(mlir::RankedTensorType type) const { return costs.plain(type); }
+  /// A layout for a tile of which nothing is known, where an operation is.
+  Layout plain(mlir::RankedTensorType type, mlir::Operation *op) const {
+    return costs.plain(type, op);
+  }
 
 private:
   static constexpr unsigned none = ~0u;

@@ -103,7 +103,8 @@ void LayoutProblem::propose() {
       const Node &node = nodes[index];
       Value tile = takesOwnLayout(node.op) || node.values.empty() ? node.operands.front()->get()
                                                                   : node.values.front();
-      addLabel(index, table.idOf(plain(cast<RankedTensorType>(tile.getType()))));
+      Operation *op = node.op ? node.op : node.operands.front()->getOwner();
+      addLabel(index, table.idOf(plain(cast<RankedTensorType>(tile.getType()), op)));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/ExplicitSlots.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -104,7 +105,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       return false;
     };
     const MmaInstruction *smallest = nullptr;
-    int64_t warps = warpsOf(dot->getParentOfType<func::FuncOp>());
+    int64_t warps = warpsOf(dot);
     for (const MmaInstruction *each : mmasFor(target, a, b, sum, dot.getPrecision())) {
       if (!canIssue(*each, dot, warps))
         continue;

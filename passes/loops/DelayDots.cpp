@@ -17,6 +17,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/FetchAhead.h"
 #include "passes/loops/LoopHints.h"
 #include "passes/loops/OverlapDots.h"
@@ -124,7 +125,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
     auto registersOf = [](Value tile) {
       return cta::layoutOf(tile.getType())->numRegisters() * cta::elementBits(tile.getType()) / 32;
     };
-    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned threads = warpsOf(delayed.dot) * target.warpSize;
     cta::DotOp dot = delayed.dot, behind = delayed.behind;
     return registersOf(behind.getResult()) + registersOf(dot.getA()) +
                registersOf(dot.getResult()) + others <=

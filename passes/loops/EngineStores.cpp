@@ -19,9 +19,9 @@
 #include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/layouts/ChooseBuffer.h"
 #include "passes/loops/CarriedValues.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;

@@ -161,11 +161,12 @@ private:
   llvm::SetVector<unsigned> carried;
 };
 
-/// Whether loads may not move ahead of an operation. Barriers of sides are part of a schedule that
-/// the kernel states, an assertion may be what makes a load valid, and a loop with a volatile load
-/// may go on because of what others write.
+/// Whether loads may not move ahead of an operation. Barriers of partitions are part of a schedule
+/// that the kernel states, an assertion may be what makes a load valid, and a loop with a volatile
+/// load may go on because of what others write.
 bool holdsLoadsBack(Operation *op) {
-  return memoryOrderOf(op) || isVolatileLoad(op) || isa<tile::NamedBarrierOp, cta::AssertOp>(op);
+  return memoryOrderOf(op) || isVolatileLoad(op) ||
+         isa<tile::NamedBarrierOp, cta::MbarrierSignalOp, cta::MbarrierWaitOp, cta::AssertOp>(op);
 }
 
 /// Whether a loop may write what a load of it reads, in the same iteration or in another.

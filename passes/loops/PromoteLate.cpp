@@ -13,6 +13,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -177,7 +178,7 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
   /// Two results of the dot and the sums, and what else a loop needs.
   bool registersHold(cta::DotOp dot) {
     constexpr unsigned others = 40;
-    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned threads = warpsOf(dot) * target.warpSize;
     return 3 * registersOf(dot.getType()) + others <=
            std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }

@@ -16,6 +16,7 @@
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
 #include "passes/layouts/ChooseBuffer.h"
 #include "passes/loops/EngineStores.h"
@@ -615,7 +616,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   bool canShareMultiprocessor(DotPair pair, ArrayRef<FetchedLoad> loads, unsigned stages,
                               Operation *loop) {
     const unsigned registers =
-        warpsOf(getOperation()) * target.warpSize *
+        warpsOf(loop) * target.warpSize *
         (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + 32);
     return 2 * registers <= target.registersPerUnit &&
            2 * (bytesWith(loads, stages) + scratchIn(loop, stagedConversions())) <=
@@ -627,7 +628,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   bool registersHold(DotPair pair, bool isByEngine) {
     // Rows' sums and indices; addresses, where threads copy.
     const unsigned others = isByEngine ? 28 : 96;
-    const unsigned threads = warpsOf(getOperation()) * target.warpSize;
+    const unsigned threads = warpsOf(pair.early) * target.warpSize;
     const unsigned all = std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
     return 2 * registersOf(pair.early.getType()) + registersOf(pair.late.getA().getType()) +
                registersOf(pair.late.getType()) + others <=

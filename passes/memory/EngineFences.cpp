@@ -7,7 +7,7 @@
 #include "ir/cta/Cta.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/MemoryOrder.h"
-#include "passes/partitions/Partitions.h"
+#include "passes/analysis/Warps.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

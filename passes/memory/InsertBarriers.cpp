@@ -24,8 +24,8 @@
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/MapVector.h"
 #include <set>
 

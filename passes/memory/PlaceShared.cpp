@@ -4,8 +4,8 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace sectile {

@@ -14,10 +14,12 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
+#include "passes/SinkTiles.h"
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 #include "passes/partitions/Partitions.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -155,9 +157,9 @@ SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
   const unsigned threads = (warps + producerWarps) * target.warpSize;
   if (!target.movesRegisters || threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
-  const unsigned left = target.registersPerUnit - producers * producerWarps * target.warpSize;
-  return {int32_t(producers),
-          int32_t(std::min(most, left / (warps * target.warpSize) / step * step))};
+  const unsigned all = (warps + producerWarps) * launchedRegistersOf(warps + producerWarps, target),
+                 left = all - producers * producerWarps;
+  return {int32_t(producers), int32_t(std::min(most, left / warps / step * step))};
 }
 
 struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
@@ -227,7 +229,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     Slice slice(getOperation());
     for (cta::PartitionOp partition : partitions) {
       // What the partitions have in common was made once.
-      if (failed(sinkTiles(partition)))
+      if (failed(sinkTiles(partition.getBody())))
         return failure();
       slice.addAround(partition.getBody());
       if (std::string why = slice.whyNot(); !why.empty())

@@ -1,92 +1,15 @@
-// Partitions of a kernel: which warps each has, and what it may share with the others.
+// Partitions of a kernel: what they may share.
 #include "passes/partitions/Partitions.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "passes/Kernel.h"
 #include "passes/analysis/Addresses.h"
+#include "passes/analysis/Warps.h"
 
 using namespace mlir;
 
 namespace sectile {
 
-Operation *partitionOf(Operation *op) {
-  for (; op && !isa<func::FuncOp>(op); op = op->getParentOp())
-    if (isa<tile::PartitionOp, cta::PartitionOp>(op))
-      return op;
-  return nullptr;
-}
-
-SmallVector<cta::PartitionOp> computingPartitionsOf(func::FuncOp kernel) {
-  SmallVector<cta::PartitionOp> found;
-  for (auto partition : kernel.getBody().getOps<cta::PartitionOp>())
-    if (partition.getComputes())
-      found.push_back(partition);
-  return found;
-}
-
-unsigned firstWarpOf(cta::PartitionOp partition) {
-  auto kernel = cast<func::FuncOp>(partition->getParentOp());
-  unsigned first = warpsOf(kernel);
-  for (const bool computes : {true, false})
-    for (auto other : kernel.getBody().getOps<cta::PartitionOp>()) {
-      if (other.getComputes() != computes)
-        continue;
-      if (other == partition)
-        return first;
-      first += other.getWarps();
-    }
-  llvm_unreachable("a partition is in its kernel's own block");
-}
-
-unsigned launchedRegistersOf(unsigned warps, const Target &target) {
-  constexpr unsigned step = 8;
-  return std::min(target.registersPerUnit / (warps * target.warpSize),
-                  target.maxRegistersPerThread) /
-         step * step;
-}
-
 static bool isOfWarps(Value value) {
   return isa<RankedTensorType, cta::InFlightType>(value.getType());
-}
-
-LogicalResult sinkTiles(cta::PartitionOp partition) {
-  Region &body = partition.getBody();
-  DenseMap<Value, Value> made;
-  OpBuilder builder = OpBuilder::atBlockBegin(&body.front());
-  auto make = [&](auto &self, Value tile) -> Value {
-    if (body.isAncestor(tile.getParentRegion()))
-      return tile;
-    if (Value known = made.lookup(tile))
-      return known;
-    Operation *op = tile.getDefiningOp();
-    if (!op || op->getNumResults() != 1 || !isMemoryEffectFree(op) || isa<scf::IfOp>(op))
-      return {};
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      operands.push_back(isOfWarps(operand) ? self(self, operand) : operand);
-      if (!operands.back())
-        return {};
-    }
-    Operation *copy = builder.clone(*op);
-    copy->setOperands(operands);
-    return made[tile] = copy->getResult(0);
-  };
-  WalkResult result = body.walk([&](Operation *op) {
-    for (OpOperand &operand : op->getOpOperands()) {
-      if (!isOfWarps(operand.get()) || body.isAncestor(operand.get().getParentRegion()))
-        continue;
-      Value own = make(make, operand.get());
-      if (!own) {
-        InFlightDiagnostic error =
-            op->emitError("takes a tile that other warps have in their registers: a partition "
-                          "loads and computes its tiles itself, or reads them from a channel");
-        error.attachNote(operand.get().getLoc()) << "the tile is made here";
-        return WalkResult::interrupt();
-      }
-      operand.set(own);
-    }
-    return WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
 }
 
 void shareScalars(MutableArrayRef<cta::PartitionOp> partitions) {

@@ -28,7 +28,8 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     // Other loops have barriers of all their warps.
     auto partitions = getOperation().getOps<cta::PartitionOp>();
     constexpr unsigned warpgroup = 4;
-    if (partitions.empty() || warpsOf(getOperation()) <= warpgroup || isByHand())
+    if (partitions.empty() || warpsOf(getOperation()) <= warpgroup ||
+        hasChannelsByHand(getOperation())) // then the program states who waits for whom
       return;
     SmallVector<Turn> turns;
     getOperation().walk([&](scf::ForOp loop) {
@@ -50,15 +51,6 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     Operation *last = getOperation().getBody().front().getTerminator();
     builder.setInsertionPoint(last);
     cta::TurnWaitOp::create(builder, last->getLoc(), /*outside=*/true);
-  }
-
-  /// Whether the program states itself who waits for whom.
-  bool isByHand() {
-    return getOperation()
-        ->walk([](cta::ChannelOp channel) {
-          return channel.getByHand() ? WalkResult::interrupt() : WalkResult::advance();
-        })
-        .wasInterrupted();
   }
 
   /// The first and the last dot that a warpgroup starts in its turn.

@@ -34,7 +34,7 @@ void setSlots(Run &run, Operation &op) {
 void acquire(Run &run, Operation &op) {
   const uint64_t use = useOf(run, op),
                  depth = cast<tile::AcquireOp>(op).getChannel().getType().getDepth();
-  // Beside a partition the others may release it meanwhile.
+  // While a partition runs, the others may release it.
   if (!op.getParentOfType<tile::PartitionOp>() && use >= depth &&
       run.committed.contains(slotOf(run, op, use - depth)))
     run.fail(vgpu::FindingKind::Trap, op,
@@ -52,13 +52,13 @@ void wait(Run &run, Operation &op) {
   setSlots(run, op);
 }
 
-/// How many sides of the kernel read a channel: partitions, and what is outside of them.
+/// How many partitions of the kernel read a channel, the main one included.
 unsigned readersOf(Value channel) {
-  llvm::SmallPtrSet<Operation *, 4> sides;
+  llvm::SmallPtrSet<Operation *, 4> partitions;
   for (Operation *user : channel.getUsers())
     if (isa<tile::WaitOp, tile::ReleaseOp>(user))
-      sides.insert(user->getParentOfType<tile::PartitionOp>());
-  return sides.size();
+      partitions.insert(user->getParentOfType<tile::PartitionOp>());
+  return partitions.size();
 }
 
 void release(Run &run, Operation &op) {
@@ -89,6 +89,9 @@ void dotWait(Run &run, Operation &op) { run.set(op.getResult(0), run.share(op.ge
 
 void nothing(Run &, Operation &) {}
 
+/// Partitions run one after the other, so that nobody waits.
+void mbarriers(Run &run, Operation &op) { run.set(op.getResult(0), Elements::scalar({64}, 0)); }
+
 void partition(Run &run, Operation &op) { run.runAll(op.getRegion(0).front()); }
 
 } // namespace
@@ -105,6 +108,9 @@ void addChannels(Table &table) {
   table["tile.dots_wait"] = nothing;
   table["tile.partition"] = partition;
   table["tile.named_barrier"] = nothing;
+  table["tile.mbarriers"] = mbarriers;
+  table["tile.mbarrier_arrive"] = nothing;
+  table["tile.mbarrier_wait"] = nothing;
 }
 
 } // namespace sectile::interpreter

@@ -54,7 +54,7 @@ static llvm::Error checkTiles(ModuleOp module, unsigned warps) {
       return success();
     });
     for (auto function : checked.getOps<func::FuncOp>())
-      if (failed(checkExtents(function, warps * warpSize)))
+      if (failed(checkPartitions(function)) || failed(checkExtents(function, warps, warpSize)))
         break;
     llvm::consumeError(std::move(refusal));
     refusal = first ? llvm::make_error<KernelError>(*first) : llvm::Error::success();

@@ -133,10 +133,10 @@ auto attention(Second second) {
                 }};
 }
 
-/// A partition copies, and two sides attend to the same keys.
-auto attentionOfTwoSides(Second second) {
+/// A partition copies, and two others attend to the same keys.
+auto attentionOfTwoPartitions(Second second) {
   return Kernel{
-      "two_sides", [=](In q, In k, In v, Out o) {
+      "two_partitions", [=](In q, In k, In v, Out o) {
         Ring upper(1, tileOf()), lower(1, tileOf()), keyRing(2, tileOf()), valueRing(2, tileOf());
         auto rows = program_id(0);
         auto steps = maximum(cdiv(k.extent(0), extent), 1);
@@ -216,13 +216,13 @@ TEST_P(ExplicitDots, AttentionWithWeightsInRegisters) {
       expectAttention(attention(second), 2, 2 * extent, steps * extent);
 }
 
-class ExplicitDotsOfSides : public ExplicitDots {};
-SECTILE_INSTANTIATE_ON(ExplicitDotsOfSides, "interpreter,virtual:sm_90a");
+class ExplicitDotsOfPartitions : public ExplicitDots {};
+SECTILE_INSTANTIATE_ON(ExplicitDotsOfPartitions, "interpreter,virtual:sm_90a");
 
-TEST_P(ExplicitDotsOfSides, AttentionWithWeightsInRegisters) {
+TEST_P(ExplicitDotsOfPartitions, AttentionWithWeightsInRegisters) {
   for (Second second : {Second::Own, Second::Before, Second::Carried})
     for (int steps : {1, 4})
-      expectAttention(attentionOfTwoSides(second), 1, 2 * extent, steps * extent);
+      expectAttention(attentionOfTwoPartitions(second), 1, 2 * extent, steps * extent);
 }
 
 /// Left operands that threads load and convert, while the dot of the step before is in flight; its

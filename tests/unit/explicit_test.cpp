@@ -446,7 +446,7 @@ TEST(ExplicitErrors, Partitions) {
   // 4 · 32 · 24 + 16 · 32 · 240.
   EXPECT_THAT(
       errorOfPartition({.registers = 24, .others = 240}, "sm_90a", 16),
-      HasSubstr("the register file has 65536 registers: 4 warps with 24 for each thread and "
+      HasSubstr("the block is launched with 61440 registers: 4 warps with 24 for each thread and "
                 "16 with 240 take 125952"));
   EXPECT_THAT(errorOfPartition({.registers = 24, .others = 160}, "sm_90a", 8),
               HasSubstr("all threads are launched with 168 registers"));

@@ -19,9 +19,9 @@ template <class T> struct TileOf {
   std::int64_t rows, columns;
 };
 
-// Of a thread's registers, and warps. 0 registers: all warps keep what they are launched with.
+// 0 registers: all warps keep the number that they are launched with.
 struct PartitionOptions {
-  int warps = 4;
+  int warps = 4;     // a power of two if the partition computes
   int registers = 0; // of a thread of the partition
   int others = 0;    // of a thread of the rest; 0: all that are left
 };
@@ -36,8 +36,8 @@ struct SlotShape {
 };
 
 // A channel, and how many of its uses are in each state where the trace is. Uses count on from the
-// oldest that is not released. Each side of the kernel, a partition or what is outside of them,
-// counts for itself.
+// oldest that is not released. Each partition counts for itself, and so does the code outside of
+// them.
 class Ring {
 public:
   Ring(const Extent &depth, std::span<const SlotShape> tiles);
@@ -60,8 +60,8 @@ private:
   Value channel_, oldest_;
   std::vector<Value> filled_, read_;
   int acquired_ = 0, committed_ = 0, waited_ = 0;
-  unsigned side_ = 0;                // that the counts are of: a partition's number
-  std::optional<unsigned> filledBy_; // the side
+  unsigned partition_ = 0;           // that the counts are of; 0 is the code outside of partitions
+  std::optional<unsigned> filledBy_; // the partition
 };
 
 void fillSlot(const Value &slot, const Value &tile, const Operand &when, Location where);
@@ -74,6 +74,9 @@ void waitForDots(const Extent &pending);
 void partition(const cta::PartitionOptions &options, const Callback &body, Location where);
 unsigned makeBarrier(const Extent &warps);
 void meetAtBarrier(unsigned number, int warps, bool arrives, Location where);
+Value makeMbarriers(const Extent &count, const Extent &arrivals);
+void arriveAtMbarrier(const Value &barriers, const Operand &which);
+void waitAtMbarrier(const Value &barriers, const Operand &which, const Operand &phase);
 
 } // namespace sectile::detail
 
@@ -197,9 +200,30 @@ private:
   int warps_;
 };
 
-// Runs `body` beside the rest of the kernel, by warps of its own. It fills channels, which later
-// partitions and the rest read, or reads those of earlier partitions and computes. It stands at the
-// kernel's top level.
+// `count` mbarriers. A phase of each ends after so many arrivals, and the next one begins. Warps of
+// a partition that computes arrive, each once. A partition that only copies arrives once as a
+// whole.
+class Mbarriers {
+public:
+  explicit Mbarriers(detail::Extent count, detail::Extent arrivals)
+      : barriers_(detail::makeMbarriers(count, arrivals)) {}
+
+  // Counts as having arrived at mbarrier `which` modulo `count`, and goes on.
+  void arrive(detail::Operand which) const { detail::arriveAtMbarrier(barriers_, which); }
+  // Waits until phase number `phase` of mbarrier `which` modulo `count` has ended. The chip knows
+  // the lowest bit of the number: the phase is the one under way or the one before. The first is
+  // phase 0.
+  void wait(detail::Operand which, detail::Operand phase) const {
+    detail::waitAtMbarrier(barriers_, which, phase);
+  }
+
+private:
+  detail::Value barriers_;
+};
+
+// Runs `body` concurrently with the rest of the kernel, by warps of its own, of which any number
+// may copy and a power of two compute. It fills channels, which later partitions and the rest read,
+// or reads those of earlier partitions and computes. It stands at the kernel's top level.
 template <class Body>
 void partition(PartitionOptions options, Body &&body,
                detail::Location where = detail::Location::current()) {

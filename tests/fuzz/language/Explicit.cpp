@@ -1,6 +1,7 @@
 // Random schedules of the explicit level: a ring that is filled by copies, by copies under
-// conditions that may be false, or from registers; dots in flight, with other work beside them; and
-// sums that nobody uses. All numbers are small and whole, so that results are exact.
+// conditions that may be false, or from registers; dots in flight, with other work beside them;
+// sums that nobody uses; and partitions of several numbers of warps that read one ring, and that
+// copy on request. All numbers are small and whole, so that results are exact.
 #include "tests/fuzz/language/Cases.h"
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
@@ -16,8 +17,10 @@ enum class Work { None, Columns, Rows, All, Transposed, Scan, Sorted, Gathered }
 
 struct Plan {
   int m, n, k, depth, warps, steps;
+  int copying = 4,
+      second = 0; ///< warps of partitions: that which copies, and one that computes too
   bool partition, ahead, byColumns, inFlight, twoSums, unused, tiles, readsRegisters, leftComputed,
-      waitsForOne;
+      waitsForOne, onRequest = false;
   Fill left, right;
   When when;
   Work beside, after;
@@ -50,6 +53,10 @@ struct Plan {
     if (partition) { // which only copies here, by the engine, rows of 32 bytes and more
       left = right = draw.coin() ? Fill::Copy : Fill::CopyWhen;
       k = std::max(k, 32);
+      static constexpr int others[] = {0, 0, 1, 2, 4, 8};
+      copying = 1 + int(draw.pick(4));
+      second = draw.oneOf(others);
+      onRequest = draw.pick(3) == 0;
     }
   }
 
@@ -57,12 +64,13 @@ struct Plan {
     auto number = [](auto value) { return std::to_string(int(value)); };
     return "m " + number(m) + ", n " + number(n) + ", k " + number(k) + ", depth " + number(depth) +
            ", warps " + number(warps) + ", steps " + number(steps) + ", partition " +
-           number(partition) + ", ahead " + number(ahead) + ", by columns " + number(byColumns) +
-           ", in flight " + number(inFlight) + ", two sums " + number(twoSums) + ", unused " +
-           number(unused) + ", tiles " + number(tiles) + ", registers " + number(readsRegisters) +
-           ", left " + number(left) + ", right " + number(right) + ", when " + number(when) +
-           ", beside " + number(beside) + ", after " + number(after) + ", left computed " +
-           number(leftComputed) + ", waits for one " + number(waitsForOne);
+           number(partition) + " of " + number(copying) + ", second " + number(second) +
+           ", on request " + number(onRequest) + ", ahead " + number(ahead) + ", by columns " +
+           number(byColumns) + ", in flight " + number(inFlight) + ", two sums " + number(twoSums) +
+           ", unused " + number(unused) + ", tiles " + number(tiles) + ", registers " +
+           number(readsRegisters) + ", left " + number(left) + ", right " + number(right) +
+           ", when " + number(when) + ", beside " + number(beside) + ", after " + number(after) +
+           ", left computed " + number(leftComputed) + ", waits for one " + number(waitsForOne);
   }
 };
 
@@ -94,143 +102,167 @@ Tile<float> worked(const Plan &plan, Work work, const Tile<float> &x) {
 template <class E, class S>
 std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &left,
                        const std::vector<E> &right, const std::vector<float> &bias) {
-  Kernel kernel{"explicit_schedule",
-                [plan](View<const E, 2> a, View<const E, 2> b, View<const float, 2> x,
-                       Ptr<const int> flags, View<float, 2> c) {
-                  cta::Channel ring(plan.depth, cta::TileOf<E>{plan.m, plan.k},
-                                    cta::TileOf<E>{plan.k, plan.n});
-                  auto aTiles = a.tile(plan.m, plan.k);
-                  auto bTiles = b.tile(plan.k, plan.n);
-                  auto steps = maximum(cdiv(a.extent(1), plan.k), 1);
-                  auto counts = c.tiles(plan.m, plan.n);
-                  auto wanted = [&](const Int &step) -> Bool {
-                    switch (plan.when) {
-                    case When::Within:
-                      return step < steps - 1;
-                    case When::Program:
-                      return program_id(0) < 1;
-                    case When::Loaded:
-                      return load(flags + program_id(0)) != 0;
-                    case When::Even:
-                      return step % 2 == 0;
-                    }
-                    return step < steps;
-                  };
-                  auto fill = [&](const Int &i, const Int &j, const Int &step) {
-                    Tile<E> fromLeft, fromRight;
-                    if (plan.left == Fill::Store)
-                      fromLeft = aTiles.load(i, step);
-                    if (plan.right == Fill::Store)
-                      fromRight = bTiles.load(step, j);
-                    auto [l, r] = ring.acquire();
-                    if (plan.left == Fill::Store)
-                      l.store(fromLeft);
-                    else if (plan.left == Fill::CopyWhen)
-                      l.copy(aTiles, i, step, wanted(step));
-                    else
-                      l.copy(aTiles, i, step);
-                    if (plan.right == Fill::Store)
-                      r.store(fromRight);
-                    else if (plan.right == Fill::CopyWhen)
-                      r.copy(bTiles, step, j, wanted(step));
-                    else
-                      r.copy(bTiles, step, j);
-                    ring.commit();
-                  };
-                  auto leftOf = [&](const Tile<E> &tile) {
-                    return plan.leftComputed ? tile + tile : tile;
-                  };
-                  auto multiply = [&](const Int &i, const Int &j) {
-                    auto none = zeros<S>(plan.m, plan.n);
-                    Tile<S> acc = none;
-                    cta::InFlight<S> one{none}, two{none};
-                    auto extra = zeros<float>(plan.m, plan.n);
-                    auto rows = zeros<float>(plan.m);
-                    auto tile = x.tile(plan.m, plan.n).load(i, j);
-                    if (plan.ahead)
-                      for (int step = 0; step < plan.depth - 1; ++step)
-                        fill(i, j, step);
-                    for (auto step : range(0, steps)) {
-                      if (!plan.partition && !plan.ahead)
-                        fill(i, j, step);
-                      auto [l, r] = ring.wait();
-                      auto p = leftOf(l.read());
-                      auto q = r.read();
-                      if (plan.readsRegisters)
-                        rows = rows + sum(cast<float>(p), 1);
-                      if (!plan.inFlight) {
-                        acc = dot(p, q, acc);
-                      } else {
-                        one = cta::dot_async(p, q, one);
-                        if (plan.twoSums)
-                          two = cta::dot_async(p, q, two);
-                        if (plan.beside != Work::None)
-                          extra = extra + worked(plan, plan.beside, tile);
-                        if (plan.waitsForOne && plan.mistake == Mistake::None) {
-                          one = cta::InFlight<S>{cta::wait(one)};
-                          if (plan.beside != Work::None)
-                            extra = extra + worked(plan, plan.beside, tile);
-                        }
-                        if (plan.mistake != Mistake::ReleasesEarly)
-                          cta::wait_for_dots(0);
-                      }
-                      if (plan.mistake != Mistake::KeepsSlots)
-                        ring.release();
-                      if (plan.ahead)
-                        fill(i, j, step + (plan.depth - 1));
-                    }
-                    // The uses that were filled ahead; the last dot stays in flight beside other
-                    // work.
-                    if (plan.ahead)
-                      for (int step = 0; step < plan.depth - 1; ++step) {
-                        auto [l, r] = ring.wait();
-                        if (plan.inFlight) {
-                          one = cta::dot_async(leftOf(l.read()), r.read(), one);
-                          extra = extra + worked(plan, plan.beside, tile);
-                          acc = cta::wait(one);
-                          one = cta::InFlight<S>{acc};
-                        }
-                        ring.release();
-                      }
-                    if (plan.inFlight) {
-                      auto other = cta::wait(two);
-                      acc = cta::wait(one);
-                      if (plan.twoSums)
-                        acc = plan.unused ? acc + other - other : acc + other;
-                    }
-                    auto result = cast<float>(acc) + extra + worked(plan, plan.after, tile);
-                    if (plan.readsRegisters)
-                      result = result + expand(rows, 1);
-                    c.tile(plan.m, plan.n).store(i, j, result);
-                  };
-                  // A tile for each program, or all of them in turns.
-                  auto each = [&](auto body) {
-                    if (!plan.tiles)
-                      return body(program_id(0) / counts[1], program_id(0) % counts[1]);
-                    for (auto t : range(program_id(0), counts[0] * counts[1], num_programs(0)))
-                      body(t / counts[1], t % counts[1]);
-                  };
-                  if (plan.partition)
-                    cta::partition({.warps = 4}, [&] {
-                      each([&](const Int &i, const Int &j) {
-                        for (auto step : range(0, steps))
-                          fill(i, j, step);
-                      });
-                    });
-                  each(multiply);
-                },
-                {.warps = unsigned(plan.warps)}};
+  Kernel kernel{
+      "explicit_schedule",
+      [plan](View<const E, 2> a, View<const E, 2> b, View<const float, 2> x, Ptr<const int> flags,
+             View<float, 2> c, View<float, 2> ofSecond) {
+        cta::Channel ring(plan.depth, cta::TileOf<E>{plan.m, plan.k},
+                          cta::TileOf<E>{plan.k, plan.n});
+        auto aTiles = a.tile(plan.m, plan.k);
+        auto bTiles = b.tile(plan.k, plan.n);
+        auto steps = maximum(cdiv(a.extent(1), plan.k), 1);
+        auto counts = c.tiles(plan.m, plan.n);
+        auto wanted = [&](const Int &step) -> Bool {
+          switch (plan.when) {
+          case When::Within:
+            return step < steps - 1;
+          case When::Program:
+            return program_id(0) < 1;
+          case When::Loaded:
+            return load(flags + program_id(0)) != 0;
+          case When::Even:
+            return step % 2 == 0;
+          }
+          return step < steps;
+        };
+        auto fill = [&](const Int &i, const Int &j, const Int &step) {
+          Tile<E> fromLeft, fromRight;
+          if (plan.left == Fill::Store)
+            fromLeft = aTiles.load(i, step);
+          if (plan.right == Fill::Store)
+            fromRight = bTiles.load(step, j);
+          auto [l, r] = ring.acquire();
+          if (plan.left == Fill::Store)
+            l.store(fromLeft);
+          else if (plan.left == Fill::CopyWhen)
+            l.copy(aTiles, i, step, wanted(step));
+          else
+            l.copy(aTiles, i, step);
+          if (plan.right == Fill::Store)
+            r.store(fromRight);
+          else if (plan.right == Fill::CopyWhen)
+            r.copy(bTiles, step, j, wanted(step));
+          else
+            r.copy(bTiles, step, j);
+          ring.commit();
+        };
+        auto leftOf = [&](const Tile<E> &tile) { return plan.leftComputed ? tile + tile : tile; };
+        // The kernel requests uses, which the partition waits for before it copies.
+        std::optional<cta::Mbarriers> requests;
+        if (plan.onRequest)
+          requests.emplace(2, plan.warps);
+        Int requested = 0;
+        auto multiply = [&](const View<float, 2> &to, bool asks, const Int &i, const Int &j) {
+          auto none = zeros<S>(plan.m, plan.n);
+          Tile<S> acc = none;
+          cta::InFlight<S> one{none}, two{none};
+          auto extra = zeros<float>(plan.m, plan.n);
+          auto rows = zeros<float>(plan.m);
+          auto tile = x.tile(plan.m, plan.n).load(i, j);
+          if (plan.ahead)
+            for (int step = 0; step < plan.depth - 1; ++step)
+              fill(i, j, step);
+          for (auto step : range(0, steps)) {
+            if (!plan.partition && !plan.ahead)
+              fill(i, j, step);
+            if (plan.onRequest && asks) {
+              requests->arrive(requested);
+              requested = requested + 1;
+            }
+            auto [l, r] = ring.wait();
+            auto p = leftOf(l.read());
+            auto q = r.read();
+            if (plan.readsRegisters)
+              rows = rows + sum(cast<float>(p), 1);
+            if (!plan.inFlight) {
+              acc = dot(p, q, acc);
+            } else {
+              one = cta::dot_async(p, q, one);
+              if (plan.twoSums)
+                two = cta::dot_async(p, q, two);
+              if (plan.beside != Work::None)
+                extra = extra + worked(plan, plan.beside, tile);
+              if (plan.waitsForOne && plan.mistake == Mistake::None) {
+                one = cta::InFlight<S>{cta::wait(one)};
+                if (plan.beside != Work::None)
+                  extra = extra + worked(plan, plan.beside, tile);
+              }
+              if (plan.mistake != Mistake::ReleasesEarly)
+                cta::wait_for_dots(0);
+            }
+            if (plan.mistake != Mistake::KeepsSlots)
+              ring.release();
+            if (plan.ahead)
+              fill(i, j, step + (plan.depth - 1));
+          }
+          // The uses that were filled ahead; the last dot stays in flight beside other
+          // work.
+          if (plan.ahead)
+            for (int step = 0; step < plan.depth - 1; ++step) {
+              auto [l, r] = ring.wait();
+              if (plan.inFlight) {
+                one = cta::dot_async(leftOf(l.read()), r.read(), one);
+                extra = extra + worked(plan, plan.beside, tile);
+                acc = cta::wait(one);
+                one = cta::InFlight<S>{acc};
+              }
+              ring.release();
+            }
+          if (plan.inFlight) {
+            auto other = cta::wait(two);
+            acc = cta::wait(one);
+            if (plan.twoSums)
+              acc = plan.unused ? acc + other - other : acc + other;
+          }
+          auto result = cast<float>(acc) + extra + worked(plan, plan.after, tile);
+          if (plan.readsRegisters)
+            result = result + expand(rows, 1);
+          to.tile(plan.m, plan.n).store(i, j, result);
+        };
+        // A tile for each program, or all of them in turns.
+        auto each = [&](auto body) {
+          if (!plan.tiles)
+            return body(program_id(0) / counts[1], program_id(0) % counts[1]);
+          for (auto t : range(program_id(0), counts[0] * counts[1], num_programs(0)))
+            body(t / counts[1], t % counts[1]);
+        };
+        if (plan.partition)
+          cta::partition({.warps = plan.copying}, [&] {
+            Int use = 0;
+            each([&](const Int &i, const Int &j) {
+              for (auto step : range(0, steps)) {
+                if (plan.onRequest) {
+                  requests->wait(use, use / 2);
+                  use = use + 1;
+                }
+                fill(i, j, step);
+              }
+            });
+          });
+        // Both read each use of the ring.
+        if (plan.second)
+          cta::partition({.warps = plan.second}, [&] {
+            each([&](const Int &i, const Int &j) { multiply(ofSecond, false, i, j); });
+          });
+        each([&](const Int &i, const Int &j) { multiply(c, true, i, j); });
+      },
+      {.warps = unsigned(plan.warps)}};
   const int rows = 2 * plan.m, columns = 2 * plan.n, depth = plan.k * plan.steps;
   auto a = device.upload(left), b = device.upload(right);
   auto x = device.upload(bias);
   auto flags = device.upload(std::vector<int>{1, 0, 1, 0});
   auto c = device.allocate<float>(std::size_t(rows) * columns);
+  auto ofSecond = device.upload(std::vector<float>(std::size_t(rows) * columns));
   auto toB = plan.byColumns
                  ? Tensor<const E, 2>(b.data(), {depth, columns}, {1, depth}, b.memory())
                  : Tensor<const E, 2>(b.data(), {depth, columns}, {columns, 1}, b.memory());
   kernel.launch(device.stream(), plan.tiles ? 2 : 4, tensor(a, {rows, depth}), toB,
-                tensor(x, {rows, columns}), flags, tensor(c, {rows, columns}));
-  return c.download();
+                tensor(x, {rows, columns}), flags, tensor(c, {rows, columns}),
+                tensor(ofSecond, {rows, columns}));
+  std::vector<float> result = c.download();
+  const std::vector<float> second = ofSecond.download();
+  result.insert(result.end(), second.begin(), second.end());
+  return result;
 }
 
 template <class E, class S>

@@ -87,6 +87,10 @@ func.func @engine(%view: !tile.view<3xf16>, %map: !cta.tensor_map, %i: i32, %whe
   // CHECK: cta.tensor_copy_block %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} when %{{.*}} {expects = 512 : i32} : !tile.view<3xf16>, [i32, i32, i32], !cta.buffer<16x16xf16, #[[LINES:shared[0-9]*]]>
   cta.tensor_copy_block %view[%i, %i, %i], %0 when %when {expects = 512 : i32} : !tile.view<3xf16>, [i32, i32, i32], !lines
   %barriers = cta.mbarriers : !cta.mbarriers<2>
+  // CHECK: %[[SIGNALS:.*]] = cta.mbarriers {arrivals = 8 : i32, by_hand} : !cta.mbarriers<2>
+  %signals = cta.mbarriers {arrivals = 8 : i32, by_hand} : !cta.mbarriers<2>
+  // CHECK: cta.mbarrier_signal %[[SIGNALS]][%{{.*}}] : !cta.mbarriers<2>
+  cta.mbarrier_signal %signals[%i] : !cta.mbarriers<2>
   // CHECK: cta.tensor_copy %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} signals %{{.*}}[%{{.*}}] : !cta.tensor_map, !cta.buffer<16x16xf16, #[[LINES]]>, !cta.mbarriers<2>
   cta.tensor_copy %map[%i, %i], %0 signals %barriers[%i] : !cta.tensor_map, !lines, !cta.mbarriers<2>
   // CHECK: cta.tensor_store_block %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}], %{{.*}} : !tile.view<3xf16>, [i32, i32, i32], !cta.buffer<16x16xf16, #[[LINES]]>

@@ -47,6 +47,10 @@
 // PTX-DAG: wgmma.mma_async
 // PTX-DAG: mbarrier.arrive.shared
 
+// 640 threads are launched with 96 registers each, and no more can be moved: 4 warps with 24 and 16 with 112 are 1888 of 1920.
+// RUN: sed 's/cta.warps = 8 : i32/cta.warps = 16 : i32/' %s | sectile-opt --sectile-pipeline | FileCheck %s --check-prefix=SIXTEEN
+// SIXTEEN: cta.partition warps 4 registers [24, 112] {
+
 // RUN: sed '/cta.mbarrier_arrive/d' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=NEVER
 // NEVER: error: 'cta.mbarrier_wait' op waits for ever in iteration 0 of 2: nobody completes the phase of slot 0
 // RUN: sed '/cta.mbarrier_wait %%1/d' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=UNASKED

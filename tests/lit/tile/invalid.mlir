@@ -564,3 +564,11 @@ func.func @tile_of_another_slot(%slot: !tile.slot<tensor<64x64xf16>>) {
   %0 = tile.read_slot %slot : !tile.slot<tensor<64x64xf16>> -> tensor<64x64xf32>
   return
 }
+
+// -----
+
+func.func @no_mbarriers() {
+  // expected-error @+1 {{'tile.mbarriers' op makes 1 to 64 mbarriers}}
+  %0 = tile.mbarriers 4 : !tile.mbarriers<0>
+  return
+}

@@ -184,6 +184,8 @@ func.func @escapes(%x: tensor<64xf32>, %n: tensor<64xi32>, %c: i1, %m: tensor<64
 func.func @channels(%view: !tile.view<2xf16>, %i: i32, %sums: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {tile.kernel} {
   // CHECK: %[[RING:.*]] = tile.channel : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
   %ring = tile.channel : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
+  // CHECK: %[[SIGNALS:.*]] = tile.mbarriers 8 : !tile.mbarriers<3>
+  %signals = tile.mbarriers 8 : !tile.mbarriers<3>
   // CHECK: tile.partition warps 4 registers [24, 240] {
   tile.partition warps 4 registers [24, 240] {
     // CHECK: %[[FREE:.*]]:2 = tile.acquire %[[RING]][%{{.*}}] : !tile.channel<{{.*}}> -> !tile.slot<tensor<64x64xf16>>, !tile.slot<tensor<64x64xf16>>
@@ -197,6 +199,10 @@ func.func @channels(%view: !tile.view<2xf16>, %i: i32, %sums: tensor<64x64xf32>)
     tile.named_barrier 0 of 8 warps
     // CHECK: tile.named_barrier 1 of 8 warps arrives
     tile.named_barrier 1 of 8 warps arrives
+    // CHECK: tile.mbarrier_arrive %[[SIGNALS]][%{{.*}}] : !tile.mbarriers<3>
+    tile.mbarrier_arrive %signals[%i] : !tile.mbarriers<3>
+    // CHECK: tile.mbarrier_wait %[[SIGNALS]][%{{.*}}] parity %{{.*}} : !tile.mbarriers<3>
+    tile.mbarrier_wait %signals[%i] parity %i : !tile.mbarriers<3>
     // CHECK: tile.commit %[[RING]][%{{.*}}] : !tile.channel<
     tile.commit %ring[%i] : !tile.channel<2, tensor<64x64xf16>, tensor<64x64xf16>>
   }

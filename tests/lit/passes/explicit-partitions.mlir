@@ -1,11 +1,11 @@
-// Two sides that compute read one ring, of which a partition that computes as well stores one tile and has the engine copy the other. They meet
+// Two computing partitions read one ring, of which a partition that computes as well stores one tile and has the engine copy the other. They meet
 // at a barrier. Each line below breaks the result in one place.
 // RUN: sectile-opt --sectile-pipeline %s -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 
-// All warps of the partition that fills the ring arrive at its full mbarriers, beside the thread that has the engine copy. Both readers arrive at the empty
+// All warps of the partition that fills the ring arrive at its full mbarriers, and so does the thread that has the engine copy. Both readers arrive at the empty
 // ones.
-// CHECK-LABEL: func.func @sides
+// CHECK-LABEL: func.func @partitions
 // CHECK-DAG: %[[FULL:.*]] = cta.mbarriers {arrivals = 5 : i32, {{.*}}} : !cta.mbarriers<2>
 // CHECK-DAG: %[[EMPTY:.*]] = cta.mbarriers {arrivals = 8 : i32, {{.*}}} : !cta.mbarriers<2>
 // CHECK: cta.partition computes warps 4 registers [] {
@@ -46,12 +46,12 @@
 // RUN: not sectile-opt --check-channels %t.alone.mlir 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: this waits for ever: fewer warps come to this barrier than it counts
 
-// Both sides pass what they store through the same bytes.
+// Both partitions pass what they store through the same bytes.
 // RUN: sed -e 's/convert_layout \(.*\) {offset = 40960/convert_layout \1 {offset = 32768/' %t.mlir > %t.shared.mlir
 // RUN: not sectile-opt --check-channels %t.shared.mlir 2>&1 | FileCheck %s --check-prefix=SHARED
 // SHARED: error: this overwrites its bytes
 
-// What the other side stores passes through the ring, which may have been filled again.
+// What the other partition stores passes through the ring, which may have been filled again.
 // RUN: sed -e 's/convert_layout \(.*\) {offset = 32768/convert_layout \1 {offset = 8192/' %t.mlir > %t.ring.mlir
 // RUN: not sectile-opt --check-channels %t.ring.mlir 2>&1 | FileCheck %s --check-prefix=RING
 // RING: error: this {{overwrites|reads}}
@@ -60,7 +60,7 @@
 !slot = !tile.slot<tensor<64x64xf16>>
 
 module attributes {cta.target = "sm_90a"} {
-  func.func @sides(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %stride: i32 {tile.below = 1048576 : i64, tile.divisible = 16 : i64}, %n: i32 {tile.below = 1048576 : i64}, %c: !tile.ptr<f16> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32} {
+  func.func @partitions(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %stride: i32 {tile.below = 1048576 : i64, tile.divisible = 16 : i64}, %n: i32 {tile.below = 1048576 : i64}, %c: !tile.ptr<f16> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32} {
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %c64 = arith.constant 64 : i32

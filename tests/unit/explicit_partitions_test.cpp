@@ -1,4 +1,4 @@
-// The explicit level with several sides that compute: partitions that multiply in turns or share a
+// The explicit level with several computing partitions: some multiply in turns, some share a
 // ring, slots that are filled from registers, copies that the blocks of a cluster share, and the
 // mistakes that the compiler has to refuse.
 #include "ops/Devices.h"
@@ -36,10 +36,10 @@ Tile<float> multiply(Ring &ring, int m, int n, const Int &steps, Begun begun) {
   return acc;
 }
 
-/// What a kernel of two sides that take turns gets wrong.
+/// What a kernel of two partitions that take turns gets wrong.
 enum class Turns { Right, NobodyBegins, ArrivesTwice, OtherDoesNotArrive };
 
-/// c = a b. Two sides multiply in turns, each another tile of m rows, from rings of their own.
+/// c = a b. Two partitions multiply in turns, each another tile of m rows, from rings of their own.
 auto inTurns(int m, int n, int k, int depth, cta::PartitionOptions copying = {},
              cta::PartitionOptions second = {}, Turns turns = Turns::Right) {
   return Kernel{"in_turns",
@@ -54,17 +54,17 @@ auto inTurns(int m, int n, int k, int depth, cta::PartitionOptions copying = {},
                   };
                   cta::partition(copying, [&] {
                     for (auto t : mine())
-                      for (int side : {0, 1})
+                      for (int half : {0, 1})
                         for (auto step : range(0, steps)) {
-                          Ring &ring = side ? lower : upper;
+                          Ring &ring = half ? lower : upper;
                           auto [left, right] = ring.acquire();
-                          left.copy(a.tile(m, k), t / tiles[1] * 2 + side, step);
+                          left.copy(a.tile(m, k), t / tiles[1] * 2 + half, step);
                           right.copy(b.tile(k, n), step, t % tiles[1]);
                           ring.commit();
                         }
                   });
-                  auto side = [&](int number, Ring &ring, const cta::Barrier &turn,
-                                  const cta::Barrier &others) {
+                  auto compute = [&](int number, Ring &ring, const cta::Barrier &turn,
+                                     const cta::Barrier &others) {
                     for (auto t : mine()) {
                       turn.sync();
                       auto acc = multiply(ring, m, n, steps, [&] {
@@ -79,15 +79,15 @@ auto inTurns(int m, int n, int k, int depth, cta::PartitionOptions copying = {},
                   cta::partition(second, [&] {
                     if (turns != Turns::NobodyBegins)
                       upperTurn.arrive();
-                    side(1, lower, lowerTurn, upperTurn);
+                    compute(1, lower, lowerTurn, upperTurn);
                   });
-                  side(0, upper, upperTurn, lowerTurn);
+                  compute(0, upper, upperTurn, lowerTurn);
                 },
                 {.warps = 4}};
 }
 
-/// Two sides share the right operands: who reads a slot last hands it back. `releases`: whether the
-/// second one hands its uses back.
+/// Two partitions share the right operands: who reads a slot last hands it back. `releases`:
+/// whether the second one hands its uses back.
 auto sharing(int m, int n, int k, int depth, bool releases = true, int cluster = 1) {
   return Kernel{"sharing",
                 [=](In a, In b, Out c) {
@@ -107,7 +107,7 @@ auto sharing(int m, int n, int k, int depth, bool releases = true, int cluster =
                       lower.commit();
                     }
                   });
-                  auto side = [&](int number, auto &left) {
+                  auto compute = [&](int number, auto &left) {
                     auto acc = zeros<float>(m, n);
                     for (auto step : range(0, steps)) {
                       static_cast<void>(step);
@@ -120,8 +120,8 @@ auto sharing(int m, int n, int k, int depth, bool releases = true, int cluster =
                     }
                     c.tile(m, n).store(i * 2 + number, j, cast<half>(acc));
                   };
-                  cta::partition({}, [&] { side(1, lower); });
-                  side(0, upper);
+                  cta::partition({}, [&] { compute(1, lower); });
+                  compute(0, upper);
                 },
                 {.warps = 4}};
 }
@@ -207,7 +207,7 @@ auto clustered(int m, int n, int k, int depth, bool partitioned) {
                 {.warps = 4}};
 }
 
-class ExplicitSides : public test::OnDevice {
+class ExplicitPartitions : public test::OnDevice {
 protected:
   static float elementOf(int number) { return float(number * 7 % 5 - 2); }
 
@@ -237,9 +237,9 @@ protected:
       }
   }
 };
-SECTILE_INSTANTIATE_ON(ExplicitSides, "interpreter,virtual:sm_90a,virtual:sm_100");
+SECTILE_INSTANTIATE_ON(ExplicitPartitions, "interpreter,virtual:sm_90a,virtual:sm_100");
 
-TEST_P(ExplicitSides, TakeTurns) {
+TEST_P(ExplicitPartitions, TakeTurns) {
   const auto kernel = inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240});
   // Of fewer tiles than programs, of several each, and with an upper tile alone at the end.
   for (int k : {8, 32, 104, 200})
@@ -248,24 +248,24 @@ TEST_P(ExplicitSides, TakeTurns) {
   expectProduct(inTurns(64, 32, 32, 3, {.warps = 1}), {2}, 256, 96, 136);
 }
 
-TEST_P(ExplicitSides, ShareARing) {
+TEST_P(ExplicitPartitions, ShareARing) {
   for (int k : {8, 64, 200})
     for (int cluster : {1, 2})
       expectProduct(sharing(64, 64, 32, 2, /*releases=*/true, cluster), {2, 2}, 200, 128, k);
 }
 
-TEST_P(ExplicitSides, StoreToSlots) {
+TEST_P(ExplicitPartitions, StoreToSlots) {
   for (int k : {8, 64, 200})
     expectProduct(doubled(64, 32, 32, 3), {2, 2}, 72, 64, k, 2);
 }
 
-TEST_P(ExplicitSides, ShareCopiesInAcluster) {
+TEST_P(ExplicitPartitions, ShareCopiesInAcluster) {
   for (bool partitioned : {false, true})
     for (int k : {8, 64, 200})
       expectProduct(clustered(64, 64, 32, 3, partitioned), {4, 2}, 200, 128, k);
 }
 
-class StoredSlots : public ExplicitSides {};
+class StoredSlots : public ExplicitPartitions {};
 SECTILE_INSTANTIATE_ON(StoredSlots,
                        "interpreter,virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942");
 
@@ -283,7 +283,7 @@ template <class K> std::string codeOf(const K &kernel, const char *form) {
                      Tensor<half, 2>(memory, {256, 256}, {256, 1}));
 }
 
-TEST(ExplicitSidesCode, Barriers) {
+TEST(ExplicitPartitionsCode, Barriers) {
   const std::string ptx =
       codeOf(inTurns(64, 32, 32, 2, {.registers = 24, .others = 240}, {.registers = 240}), "ptx");
   EXPECT_THAT(ptx,
@@ -293,12 +293,12 @@ TEST(ExplicitSidesCode, Barriers) {
   EXPECT_THAT(ptx, AllOf(HasSubstr("bar.sync \t3, 256"), HasSubstr("bar.arrive \t4, 256")));
 }
 
-/// Each side from a buffer of its own.
-TEST(ExplicitSidesCode, StoresOfSides) {
+/// Each partition from a buffer of its own.
+TEST(ExplicitPartitionsCode, StoresOfPartitions) {
   EXPECT_THAT(codeOf(inTurns(64, 32, 32, 2), "cta"), HasSubstr("cta.tensor_store "));
 }
 
-TEST(ExplicitSidesCode, Multicast) {
+TEST(ExplicitPartitionsCode, Multicast) {
   for (bool partitioned : {false, true})
     EXPECT_THAT(codeOf(clustered(64, 64, 32, 3, partitioned), "ptx"),
                 HasSubstr(".multicast::cluster"));
@@ -321,35 +321,35 @@ template <class Body> std::string errorIn(Body body) {
   return errorOf(Kernel{"mistaken", [=](In a, In b, Out c) { body(a, b, c); }, {.warps = 4}});
 }
 
-TEST(ExplicitSidesErrors, Turns) {
+TEST(ExplicitPartitionsErrors, Turns) {
   auto turns = [](Turns turns) { return errorOf(inTurns(64, 32, 32, 2, {}, {}, turns)); };
   EXPECT_EQ(turns(Turns::Right), "no error");
   EXPECT_THAT(turns(Turns::NobodyBegins),
-              AllOf(HasSubstr("explicit_sides_test.cpp"), HasSubstr("this waits for ever"),
+              AllOf(HasSubstr("explicit_partitions_test.cpp"), HasSubstr("this waits for ever"),
                     HasSubstr("fewer warps come to this barrier than it counts")));
   EXPECT_THAT(turns(Turns::ArrivesTwice), HasSubstr("this comes to a barrier again"));
   EXPECT_THAT(turns(Turns::OtherDoesNotArrive),
               HasSubstr("fewer warps come to this barrier than it counts"));
 }
 
-TEST(ExplicitSidesErrors, Barriers) {
+TEST(ExplicitPartitionsErrors, Barriers) {
   auto meeting = [](int warps, int barriers = 1, bool withPartition = true) {
     return errorIn([=](In, In, Out c) {
       std::vector<cta::Barrier> made;
       for (int i = 0; i < barriers; ++i)
         made.emplace_back(warps);
-      auto side = [&](int number) {
+      auto compute = [&](int number) {
         made.back().sync();
         c.tile(64, 64).store(number, 0, zeros<half>(64, 64));
       };
       if (withPartition)
-        cta::partition({}, [&] { side(1); });
-      side(0);
+        cta::partition({}, [&] { compute(1); });
+      compute(0);
     });
   };
   EXPECT_EQ(meeting(8), "no error");
   EXPECT_THAT(meeting(6), HasSubstr("whole partitions meet at a barrier"));
-  EXPECT_THAT(meeting(12), HasSubstr("have 4 warps each, which 12 are not"));
+  EXPECT_THAT(meeting(12), HasSubstr("no choice of them has 12 warps: they have 4 and 4"));
   EXPECT_THAT(meeting(4), HasSubstr("this comes to a barrier again"));
   EXPECT_THAT(meeting(8, 14),
               HasSubstr("a block has 16 barriers: 3 of them are for its partitions"));
@@ -359,7 +359,7 @@ TEST(ExplicitSidesErrors, Barriers) {
               HasSubstr("a barrier is part of a kernel's outermost level"));
 }
 
-TEST(ExplicitSidesErrors, SharedRings) {
+TEST(ExplicitPartitionsErrors, SharedRings) {
   EXPECT_EQ(errorOf(sharing(64, 32, 32, 2)), "no error");
   EXPECT_THAT(errorOf(sharing(64, 32, 32, 2, /*releases=*/false)),
               HasSubstr("leaves other numbers of uses in flight"));
@@ -412,10 +412,12 @@ TEST(ExplicitSidesErrors, SharedRings) {
               HasSubstr("the rest of the kernel fills this channel"));
 }
 
-TEST(ExplicitSidesErrors, StoredSlots) {
+TEST(ExplicitPartitionsErrors, StoredSlots) {
   EXPECT_EQ(errorOf(doubled(64, 32, 32, 2)), "no error");
-  EXPECT_THAT(errorOf(doubled(64, 32, 32, 2, 8)),
-              HasSubstr("a partition that computes has as many warps as the kernel: 4, not 8"));
+  EXPECT_THAT(
+      errorOf(doubled(64, 32, 32, 2, 3)),
+      HasSubstr("the number of warps of a partition that computes is a power of two up to 64, "
+                "not 3"));
   EXPECT_THAT(errorIn([](In, In, Out) {
                 cta::Channel ring(2, cta::TileOf<half>{64, 64});
                 ring.acquire().store(zeros<half>(64, 32));
@@ -454,7 +456,7 @@ TEST(ExplicitSidesErrors, StoredSlots) {
               HasSubstr("before anything was written there"));
 }
 
-TEST(ExplicitSidesErrors, WhatIsOutsideOfAPartition) {
+TEST(ExplicitPartitionsErrors, WhatIsOutsideOfAPartition) {
   EXPECT_THAT(errorIn([](In a, In, Out c) {
                 auto tile = a.tile(64, 64).load(0, 0);
                 cta::partition({}, [&] { c.tile(64, 64).store(0, 0, tile + tile); });
@@ -475,7 +477,7 @@ TEST(ExplicitSidesErrors, WhatIsOutsideOfAPartition) {
               HasSubstr("may read what other warps of the kernel write"));
 }
 
-TEST(ExplicitSidesErrors, Registers) {
+TEST(ExplicitPartitionsErrors, Registers) {
   auto budgets = [](cta::PartitionOptions copying, cta::PartitionOptions second) {
     return errorOf(inTurns(64, 32, 32, 2, copying, second));
   };
@@ -484,7 +486,7 @@ TEST(ExplicitSidesErrors, Registers) {
   EXPECT_THAT(budgets({.registers = 24}, {}), HasSubstr("says no registers"));
   EXPECT_THAT(
       budgets({.registers = 40, .others = 240}, {.registers = 240}),
-      HasSubstr("the register file has 65536 registers: 4 warps with 40 for each thread and "
+      HasSubstr("the block is launched with 64512 registers: 4 warps with 40 for each thread and "
                 "4 warps with 240 and 4 with 240 take 66560"));
   EXPECT_THAT(budgets({.registers = 24, .others = 240}, {.registers = 240, .others = 232}),
               HasSubstr("partitions leave the others"));
