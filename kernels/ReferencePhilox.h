@@ -6,9 +6,8 @@
 
 namespace sectile {
 
-inline std::array<std::uint32_t, 4> philoxWords(std::uint64_t key,
-                                                std::array<std::uint32_t, 4> counter,
-                                                int rounds = 10) {
+inline std::array<std::uint32_t, 4>
+philoxWords(std::uint64_t key, std::array<std::uint32_t, 4> counter, int rounds = 10) {
   auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < rounds; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53} * counter[0],

@@ -64,7 +64,8 @@ SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, ri
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
 
-// attention's specification for a kernel whose programs have one block each: nothing of persistence.
+// attention's specification for a kernel whose programs have one block each: nothing of
+// persistence.
 KernelSpec oneBlockEach(KernelSpec spec);
 
 // The forward pass's, with its field "overlap" too.

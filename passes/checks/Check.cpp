@@ -62,9 +62,8 @@ std::string refusalOf(Type type) {
     return "is in tensor memory, and no code is made for that yet";
   if (auto view = dyn_cast<tile::ViewType>(type))
     type = view.getElement();
-  bool known =
-      isElement(type) || isa<IndexType, tile::MbarriersType, cta::BufferType, cta::MbarriersType,
-                             cta::TensorMapType, FunctionType>(type);
+  bool known = isElement(type) || isa<IndexType, tile::MbarriersType, cta::BufferType,
+                                      cta::MbarriersType, cta::TensorMapType, FunctionType>(type);
   return known ? "" : "is of a type that kernels do not have";
 }
 
