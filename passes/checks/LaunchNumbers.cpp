@@ -20,8 +20,7 @@ bool LaunchNumbers::add(Value value) {
   if (!value || !isScalar(value.getType()) || !indices.try_emplace(value, indices.size()).second)
     return false;
   Operation *op = value.getDefiningOp();
-  if (!op || op->getNumRegions() != 0 || op->getNumResults() != 1 ||
-      !llvm::all_of(op->getOperandTypes(), isScalar))
+  if (!op || op->getNumRegions() != 0 || !llvm::all_of(op->getOperandTypes(), isScalar))
     return true;
   // What memory holds is the same to all where the kernel never changes it.
   const bool isSame = isLoad(op) ? addresses && !isVolatileLoad(op) && !addresses->mayBeWritten(op)
@@ -78,7 +77,9 @@ std::optional<Scalar> LaunchNumbers::scalarOf(Value value) {
       if (Number number = evaluate(op, numbers))
         return scalar = Scalar{false, *number};
     bool isNew;
-    std::tie(place, isNew) = numbered.try_emplace({kinds[op], operands}, expressions.size());
+    const unsigned result = cast<OpResult>(value).getResultNumber();
+    std::tie(place, isNew) =
+        numbered.try_emplace({kinds[op], result, operands}, expressions.size());
     if (!isNew)
       return scalar = Scalar{true, place->second};
   }

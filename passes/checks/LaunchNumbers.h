@@ -13,6 +13,7 @@
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Scalars.h"
 #include <map>
+#include <tuple>
 #include <vector>
 
 namespace sectile {
@@ -86,7 +87,9 @@ private:
   // Of a launch.
   std::vector<std::optional<Scalar>> scalars;
   std::vector<Expression> expressions;
-  std::map<std::pair<mlir::Operation *, llvm::SmallVector<Scalar, 3>>, unsigned> numbered;
+  /// By the operation, which of its results it is, and the operands.
+  std::map<std::tuple<mlir::Operation *, unsigned, llvm::SmallVector<Scalar, 3>>, unsigned>
+      numbered;
   unsigned choices = 0;
 };
 

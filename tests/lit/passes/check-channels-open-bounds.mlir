@@ -34,6 +34,7 @@
 // RUN: sed '/cta.partition/,/^    }/s/arith.shli/arith.shrui/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: sed '/cta.partition/,/^    }/s/arith.cmpf ogt/arith.cmpf oge/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: sed '/cta.partition/,/^    }/s/arith.select \(%[0-9]*\), \(%[0-9]*\), \(%[0-9]*\)/arith.select \1, \3, \2/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: sed '/@steps/,/return/{/cta.partition/,/^    }/s/arith.andi %high/arith.andi %low/}' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: 'cta.{{(mbarrier_wait|tensor_copy)}}' op
 // The main partition keeps the last slot.
 // RUN: sed '/cta.dot_wait/,/scf.yield/{/cta.mbarrier_arrive/d}' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=KEPT
@@ -131,7 +132,8 @@ module attributes {cta.target = "sm_90a"} {
     %end = arith.andi %m, %c7 : i32
     %all = scf.for %i = %c0 to %m step %c1 iter_args(%before = %zero) -> (tensor<64x64xf32>) : i32 {
       %mixed = arith.xori %i, %n : i32
-      %few = arith.andi %mixed, %c3 : i32
+      %low, %high = arith.mului_extended %mixed, %m : i32
+      %few = arith.andi %high, %c3 : i32
       %step = arith.ori %few, %c1 : i32
       %new = scf.for %k = %begin to %end step %step iter_args(%acc = %before) -> (tensor<64x64xf32>) : i32 {
         %at = arith.muli %k, %c64 : i32
