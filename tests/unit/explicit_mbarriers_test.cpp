@@ -1,6 +1,6 @@
 // Mbarriers that a kernel of the explicit level names itself: partitions in turns, a partition that
 // copies when it is told to, and mistakes.
-#include "ops/Devices.h"
+#include "SmallIntegers.h"
 #include <gmock/gmock.h>
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
@@ -116,17 +116,8 @@ auto told(int m, int n, int k, unsigned warps, Told how = Told::Right) {
                 {.warps = warps}};
 }
 
-class ExplicitMbarriers : public test::OnDevice {
+class ExplicitMbarriers : public test::OnSmallIntegers {
 protected:
-  static float elementOf(int number) { return float(number * 7 % 5 - 2); }
-
-  static std::vector<half> operand(int count) {
-    std::vector<half> values;
-    for (int i = 0; i < count; ++i)
-      values.emplace_back(elementOf(i));
-    return values;
-  }
-
   /// Of small integers. To each tile of [m, n] the sum of its products is added `times` times.
   static std::vector<float> product(int rows, int columns, int inner, int m, int n, int times) {
     std::vector<float> result(size_t(rows) * columns);

@@ -1,7 +1,7 @@
 // The explicit level with several computing partitions: some multiply in turns, some share a
 // ring, slots that are filled from registers, copies that the blocks of a cluster share, and the
 // mistakes that the compiler has to refuse.
-#include "ops/Devices.h"
+#include "SmallIntegers.h"
 #include <gmock/gmock.h>
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
@@ -207,17 +207,8 @@ auto clustered(int m, int n, int k, int depth, bool partitioned) {
                 {.warps = 4}};
 }
 
-class ExplicitPartitions : public test::OnDevice {
+class ExplicitPartitions : public test::OnSmallIntegers {
 protected:
-  static float elementOf(int number) { return float(number * 7 % 5 - 2); }
-
-  static std::vector<half> operand(int count) {
-    std::vector<half> values;
-    for (int i = 0; i < count; ++i)
-      values.emplace_back(elementOf(i));
-    return values;
-  }
-
   /// Of small integers, whose products and sums are exact.
   template <class K>
   void expectProduct(const K &kernel, Grid grid, int m, int n, int k, float factor = 1) {

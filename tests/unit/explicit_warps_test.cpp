@@ -1,6 +1,6 @@
 // The explicit level with partitions of several numbers of warps: each computes in layouts for its
 // own warps, and channels, barriers and registers count the warps of each.
-#include "ops/Devices.h"
+#include "SmallIntegers.h"
 #include <gmock/gmock.h>
 #include <sectile/cta.h>
 #include <sectile/sectile.h>
@@ -125,17 +125,8 @@ auto stored(int m, int n, int k, Warps warps) {
                 {.warps = unsigned(warps.own)}};
 }
 
-class ExplicitWarps : public test::OnDevice {
+class ExplicitWarps : public test::OnSmallIntegers {
 protected:
-  static float elementOf(int number) { return float(number * 7 % 5 - 2); }
-
-  static std::vector<half> operand(int count) {
-    std::vector<half> values;
-    for (int i = 0; i < count; ++i)
-      values.emplace_back(elementOf(i));
-    return values;
-  }
-
   /// The product of small integers, which is exact, of these extents.
   static std::vector<float> product(int m, int n, int k) {
     std::vector<float> result(size_t(m) * n);
