@@ -35,8 +35,8 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createPromoteLate());
   kernel.addPass(createDelayDots());
   kernel.addPass(createStageOperands());
-  kernel.addPass(createLowerChannels());
   kernel.addPass(createOverlapDots());
+  kernel.addPass(createLowerChannels());
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   kernel.addPass(createPartitionWarps());

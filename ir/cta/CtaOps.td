@@ -524,8 +524,12 @@ def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot
 }
 
 def Cta_ReleaseOp : Cta_ChannelUseOp<"release", "consumer: use `slot` has been read"> {
-  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
-  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
+  let description = [{
+    `previous`: the use before `slot` has been read, by a dot that was in flight over the end of an iteration. A loop with
+    such a release is one use behind: its first iteration releases nothing, and another release behind the loop the last use.
+  }];
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, UnitAttr:$previous);
+  let assemblyFormat = "(`previous` $previous^)? $channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
 }
 
 def Cta_SlotOp : Cta_Op<"slot", [Pure]> {

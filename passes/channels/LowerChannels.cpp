@@ -69,7 +69,6 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       }
       op->erase();
     }
-    finishDots();
     eraseDeadCode(getOperation());
   }
 
@@ -308,61 +307,44 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
 
   // Signals the producer that this slot is free: arrives at its empty mbarrier.
   void signalEmpty(OpBuilder &builder, cta::ReleaseOp release) {
-    if (Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front())))
-      arrive(builder, release.getLoc(), release.getChannels(), release.getSlot(), empty,
-             /*written=*/false);
+    Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front()));
+    if (!empty)
+      return;
+    const Location loc = release.getLoc();
+    Value use = release.getSlot(), when;
+    if (release.getPrevious()) {
+      when = hasPrevious(builder, release);
+      // The slot before is as many less one further on in the ring.
+      const unsigned depth = cast<cta::MbarriersType>(empty.getType()).getCount();
+      use = arith::AddIOp::create(builder, loc, use,
+                                  arith::ConstantIntOp::create(builder, loc, depth - 1, 32));
+    }
+    arrive(builder, loc, release.getChannels(), use, empty, /*written=*/false, when);
+  }
+
+  /// Whether there is a use to release: in a loop's iterations but the first, and behind a loop
+  /// that had any.
+  static Value hasPrevious(OpBuilder &builder, cta::ReleaseOp release) {
+    const Value count = linearCount(release.getSlot())->base;
+    const Location loc = release.getLoc();
+    if (auto loop = count.getDefiningOp<scf::ForOp>())
+      return arith::CmpIOp::create(builder, loc,
+                                   loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                         : arith::CmpIPredicate::slt,
+                                   loop.getLowerBound(), loop.getUpperBound());
+    auto loop = cast<scf::ForOp>(cast<BlockArgument>(count).getOwner()->getParentOp());
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
+                                 loop.getLowerBound());
   }
 
   static void arrive(OpBuilder &builder, Location loc, ValueRange channels, Value use,
-                     Value barriers, bool written) {
+                     Value barriers, bool written, Value when = {}) {
     SmallVector<Value> buffers;
     for (Value channel : channels)
       buffers.push_back(slotOf(builder, loc, channel, use));
     const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
     cta::MbarrierArriveOp::create(builder, loc, buffers, barriers,
-                                  ringIndex(builder, loc, use, depth), Value(), written);
-  }
-
-  // Makes each dot in flight a plain dot, which gives a tile. overlap-dots decides later which ones
-  // are in flight again.
-  void finishDots() {
-    SmallVector<cta::DotStartOp> starts;
-    SmallVector<cta::DotWaitOp> waits;
-    SmallVector<cta::DotBeginOp> begins;
-    auto finish = [](Value value) {
-      if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
-        value.setType(type.getTile());
-    };
-    if (hasChannelsByHand(getOperation())) // they wait themselves
-      return;
-    getOperation().walk([&](Operation *op) {
-      if (auto start = dyn_cast<cta::DotStartOp>(op))
-        starts.push_back(start);
-      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
-        waits.push_back(wait);
-      if (auto begin = dyn_cast<cta::DotBeginOp>(op))
-        begins.push_back(begin);
-      llvm::for_each(op->getResults(), finish);
-      for (Region &region : op->getRegions())
-        for (Block &block : region)
-          llvm::for_each(block.getArguments(), finish);
-    });
-    for (cta::DotStartOp start : starts) {
-      OpBuilder builder(start);
-      Value sums = cta::DotOp::create(builder, start.getLoc(), start->getResult(0).getType(),
-                                      start.getA(), start.getB(), start.getAcc(),
-                                      start.getInstructionAttr(), start.getPrecision());
-      start->getResult(0).replaceAllUsesWith(sums);
-      start.erase();
-    }
-    for (cta::DotWaitOp wait : waits) {
-      wait->replaceAllUsesWith(wait->getOperands());
-      wait.erase();
-    }
-    for (cta::DotBeginOp begin : begins) {
-      begin->replaceAllUsesWith(begin->getOperands());
-      begin.erase();
-    }
+                                  ringIndex(builder, loc, use, depth), when, written);
   }
 
   // Copies that nobody waits for may not outlive the ring's place: waits for all of them after the

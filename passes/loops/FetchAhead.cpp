@@ -359,7 +359,7 @@ private:
           readBuffer(before,
                      {&first->getOpOperand(reader.operand->getOperandNumber()), reader.order},
                      buffer);
-      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use);
+      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use, /*previous=*/false);
     }
     return first;
   }
@@ -617,7 +617,7 @@ private:
       }
     OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(last);
-    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use);
+    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use, /*previous=*/false);
   }
 
   const AddressSlice &slice() const { return slices[false]; }

@@ -146,13 +146,14 @@ void BlockMachine::run(Operation &op) {
       .Case([&](cta::LocalStoreOp store) {
         write(bytesOf(store.getBuffer()), at(store.getValue()), op);
       })
-      .Case([&](cta::DotOp dot) {
+      .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         int64_t result = at(dot.getAcc());
         for (Value operand : {dot.getA(), dot.getB()})
           result = mix(result, isa<cta::BufferType>(operand.getType()) ? read(bytesOf(operand), op)
                                                                        : at(operand));
         at(dot) = result;
       })
+      .Case([&](cta::DotWaitOp wait) { at(wait.getSums()) = at(wait.getDot()); })
       .Case([&](cta::AsyncCopyOp copy) {
         Bytes bytes = bytesOf(copy.getBuffer());
         touch(bytes, true, op);
