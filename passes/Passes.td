@@ -205,15 +205,6 @@ def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
-def CountSlots : Pass<"count-slots", "::mlir::func::FuncOp"> {
-  let summary = "have loops count the slots of rings that they would divide for";
-  let description = [{
-    Where the number of a use is carried by loops that add constants to it, they carry its slot and the parity of its phase as well.
-    Rings whose depth is a power of two are left alone. Comes after whatever recognises a slot by its remainder.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-}
-
 def CheckChannels : Pass<"check-channels", "::mlir::func::FuncOp"> {
   let summary = "run through what channels became, for loops of 0, 1, 2, … iterations until the state repeats";
   let description = [{

@@ -14,7 +14,6 @@ namespace sectile {
 /// What is between a placed module and code generation.
 static void addLastPasses(OpPassManager &kernel) {
   kernel.addPass(createInsertBarriers());
-  kernel.addPass(createCountSlots());
   kernel.addPass(createCheckChannels());
   kernel.addPass(createUnrollLoops());
 }

@@ -103,6 +103,8 @@ int64_t BlockMachine::number(Operation &op) {
       .Case([&](arith::SubIOp) { return operand(0) - operand(1); })
       .Case([&](arith::MulIOp) { return operand(0) * operand(1); })
       .Case([&](arith::RemUIOp) { return operand(0) % operand(1); })
+      .Case<cta::RingAdvanceOp, cta::RingSlotOp, cta::RingParityOp>(
+          [&](auto ring) -> int64_t { return ring.resultOf(operand(0)); })
       .Case([&](arith::AndIOp) { return operand(0) & operand(1); })
       .Case([&](arith::CmpIOp compare) -> int64_t {
         unsigned bits = cta::elementBits(compare.getLhs().getType());

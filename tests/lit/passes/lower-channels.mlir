@@ -15,10 +15,10 @@ module attributes {cta.target = "sm_80"} {
 // CHECK: %[[V:.*]] = cta.channel
 // CHECK: scf.for {{.*}} iter_args(%[[USE:.*]] =
 // CHECK-NEXT: cta.async_wait 3
-// CHECK: %[[R:.*]] = arith.remui %[[USE]], %c3
+// CHECK: %[[R:.*]] = cta.ring_slot %[[USE]] of 3
 // CHECK: %[[BK:.*]] = cta.slot %[[K]][%[[R]]]
-// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
-// CHECK: %[[W:.*]] = arith.remui %[[LATER]], %c3
+// CHECK: %[[LATER:.*]] = cta.ring_advance %[[USE]] by 2 of 3
+// CHECK: %[[W:.*]] = cta.ring_slot %[[LATER]] of 3
 // CHECK: %[[NK:.*]] = cta.slot %[[K]][%[[W]]]
 // CHECK: cta.async_copy %{{.*}}, %[[NK]]
 // CHECK-NEXT: cta.async_commit
@@ -79,7 +79,7 @@ func.func @two(%p: !ptrs, %n: i32) {
 // CHECK: cta.slot %{{.*}}[%[[ONE:.*]]]
 // CHECK: cta.async_commit
 // CHECK: cta.async_wait 0
-// CHECK-NOT: remui
+// CHECK-NOT: ring_
 func.func @constants(%p: !ptrs) {
   %c0 = arith.constant 0 : i32
   %k = cta.channel : !ring
