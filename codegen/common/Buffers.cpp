@@ -50,33 +50,31 @@ void emitSlot(KernelEmitter &emitter, cta::SlotOp op) {
   emitter.define(op, {b.CreateInBoundsGEP(b.getInt8Ty(), emitter.scalar(op.getChannel()), offset)});
 }
 
-/// A position less `limit`, where it is that far on.
-static llvm::Value *wrapped(llvm::IRBuilder<> &b, llvm::Value *position, uint32_t limit) {
-  llvm::Value *end = b.getInt32(limit);
-  return b.CreateSelect(b.CreateICmpUGE(position, end), b.CreateSub(position, end), position);
-}
-
-// Where rounds are powers of two, bits of the number of a use say all of it, and it may wrap.
 void emitRing(KernelEmitter &emitter, cta::RingAdvanceOp op) {
   llvm::IRBuilder<> &b = emitter.b;
-  llvm::Value *sum = b.CreateAdd(emitter.scalar(op.getPosition()), b.getInt32(op.getBy()));
-  emitter.define(op,
-                 {llvm::isPowerOf2_32(op.getSlots()) ? sum : wrapped(b, sum, 2 * op.getSlots())});
+  const uint32_t slots = op.getSlots();
+  llvm::Value *sum =
+      b.CreateAdd(emitter.scalar(op.getPosition()), b.getInt32(cta::positionOf(op.getBy(), slots)));
+  if (!llvm::isPowerOf2_32(slots)) {
+    llvm::Value *isOver = b.CreateICmpUGE(b.CreateAnd(sum, b.getInt32((1 << cta::roundShift) - 1)),
+                                          b.getInt32(slots));
+    llvm::Value *next = b.CreateAdd(sum, b.getInt32((1 << cta::roundShift) - slots));
+    sum = b.CreateSelect(isOver, next, sum);
+  }
+  emitter.define(op, {sum});
 }
 void emitRing(KernelEmitter &emitter, cta::RingSlotOp op) {
   llvm::IRBuilder<> &b = emitter.b;
-  llvm::Value *position = emitter.scalar(op.getPosition());
-  emitter.define(op, {llvm::isPowerOf2_32(op.getSlots())
-                          ? b.CreateAnd(position, b.getInt32(op.getSlots() - 1))
-                          : wrapped(b, position, op.getSlots())});
+  const uint32_t slots = op.getSlots(),
+                 mask = llvm::isPowerOf2_32(slots) ? slots - 1 : (1 << cta::roundShift) - 1;
+  emitter.define(op, {b.CreateAnd(emitter.scalar(op.getPosition()), b.getInt32(mask))});
 }
 void emitRing(KernelEmitter &emitter, cta::RingParityOp op) {
   llvm::IRBuilder<> &b = emitter.b;
-  llvm::Value *position = emitter.scalar(op.getPosition());
+  const uint32_t slots = op.getSlots(),
+                 shift = llvm::isPowerOf2_32(slots) ? llvm::Log2_32(slots) : cta::roundShift;
   llvm::Value *parity =
-      llvm::isPowerOf2_32(op.getSlots())
-          ? b.CreateAnd(b.CreateLShr(position, llvm::Log2_32(op.getSlots())), b.getInt32(1))
-          : b.CreateZExt(b.CreateICmpUGE(position, b.getInt32(op.getSlots())), b.getInt32Ty());
+      b.CreateAnd(b.CreateLShr(emitter.scalar(op.getPosition()), shift), b.getInt32(1));
   emitter.define(op, {op.getBefore() ? b.CreateXor(parity, b.getInt32(1)) : parity});
 }
 

@@ -345,12 +345,23 @@ LogicalResult AcquireOp::verify() {
   return verifySlot(*this, getChannel().getType(), getBuffer().getType());
 }
 
-uint32_t RingAdvanceOp::resultOf(uint32_t position) {
-  return (position + getBy()) % (2 * getSlots());
+uint32_t positionOf(uint32_t use, uint32_t slots) {
+  return llvm::isPowerOf2_32(slots) ? use : use % slots + (use / slots << roundShift);
 }
-uint32_t RingSlotOp::resultOf(uint32_t position) { return position % getSlots(); }
+uint32_t slotAt(uint32_t position, uint32_t slots) {
+  return llvm::isPowerOf2_32(slots) ? position % slots : position & ((1 << roundShift) - 1);
+}
+static uint32_t roundAt(uint32_t position, uint32_t slots) {
+  return llvm::isPowerOf2_32(slots) ? position / slots : position >> roundShift;
+}
+
+uint32_t RingAdvanceOp::resultOf(uint32_t position) {
+  const uint32_t slots = getSlots();
+  return positionOf(roundAt(position, slots) * slots + slotAt(position, slots) + getBy(), slots);
+}
+uint32_t RingSlotOp::resultOf(uint32_t position) { return slotAt(position, getSlots()); }
 uint32_t RingParityOp::resultOf(uint32_t position) {
-  return (position / getSlots() + getBefore()) & 1;
+  return (roundAt(position, getSlots()) + getBefore()) & 1;
 }
 
 LogicalResult SlotOp::verify() {

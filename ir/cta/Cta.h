@@ -65,6 +65,13 @@ unsigned elementBytes(mlir::Type type);
 /// The shape of a tile or buffer.
 llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
 
+/// Where the round is in a position of a ring, unless the number of its slots is a power of two.
+inline constexpr unsigned roundShift = 16;
+/// The position of the use of that number, as `ring_advance` describes it.
+uint32_t positionOf(uint32_t use, uint32_t slots);
+/// The slot at a position.
+uint32_t slotAt(uint32_t position, uint32_t slots);
+
 } // namespace sectile::cta
 
 #endif

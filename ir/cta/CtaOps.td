@@ -543,8 +543,9 @@ def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
 class Cta_RingOp<string mnemonic, string text> : Cta_Op<mnemonic, [Pure]> {
   let summary = text;
   let description = [{
-    A position in a ring of n slots is a number below 2n: the slot, and n more in rounds of odd number. It says what a thread
-    needs of the number of a use, its remainder and the parity of its quotient by n, and no thread divides.
+    A position in a ring of n slots says what a thread needs of the number of a use, its remainder and the parity of its
+    quotient by n, so that no thread divides: the slot in its lower 16 bits, the round above them. Where n is a power of two,
+    it is the number of the use. `positionOf` makes one.
   }];
   let results = (outs I32:$result);
   let extraClassDeclaration = [{

@@ -153,7 +153,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   /// Has loops count positions in rings, in place of uses.
   void countPositions() {
     counted.clear();
-    sums.clear();
+    positions.clear();
     getOperation().walk([&](Operation *op) {
       if (auto acquire = dyn_cast<cta::AcquireOp>(op))
         acquire.getSlotMutable().assign(positionOf(acquire.getChannel(), acquire.getSlot()));
@@ -169,17 +169,16 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     const unsigned depth = cast<cta::ChannelType>(channel.getType()).getDepth();
     OpBuilder builder(&getContext());
     builder.setInsertionPointAfterValue(use);
+    if (Value known = positions.lookup({use, depth}))
+      return known;
     if (auto constant = constantInt(use))
-      return *constant < 2 * depth
-                 ? use
-                 : arith::ConstantIntOp::create(builder, use.getLoc(), *constant % (2 * depth), 32);
+      return positions[{use, depth}] = arith::ConstantIntOp::create(
+                 builder, use.getLoc(), cta::positionOf(*constant, depth), 32);
     if (auto sum = use.getDefiningOp<arith::AddIOp>()) {
-      if (!sums.contains(sum)) {
-        const int64_t by = *constantInt(sum.getRhs()) % (2 * depth);
-        Value base = positionOf(channel, sum.getLhs());
-        sums[sum] = by ? ringAdvance(builder, use.getLoc(), base, by, depth) : base;
-      }
-      return sums[sum];
+      const int64_t by = *constantInt(sum.getRhs()) % (2 * depth);
+      Value base = positionOf(channel, sum.getLhs());
+      return positions[{use, depth}] =
+                 by ? ringAdvance(builder, use.getLoc(), base, by, depth) : base;
     }
     auto argument = dyn_cast<BlockArgument>(use);
     auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
@@ -202,7 +201,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     next.set(positionOf(channel, next.get()));
     return use;
   }
-  DenseMap<Value, Value> sums;       ///< positions by the numbers of uses that they are for
+  DenseMap<std::pair<Value, unsigned>, Value> positions; ///< of uses, by the depth of the ring
   DenseMap<Value, unsigned> counted; ///< what loops count positions by, and in how many slots
 
   // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
@@ -434,7 +433,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
         const int64_t after = (left->offset + i) % (2 * depth);
         Value use = left->base;
         if (!use)
-          use = arith::ConstantIntOp::create(builder, loc, after, 32);
+          use = arith::ConstantIntOp::create(builder, loc, cta::positionOf(after, depth), 32);
         else if (after)
           use = ringAdvance(builder, loc, use, after, depth);
         waitForPhase(builder, channel.getLoc(), made, use, /*before=*/false);

@@ -273,7 +273,8 @@ private:
         continue;
       int depth = cast<cta::ChannelOp>(place.owner).getType().getDepth();
       place.base = target.getAsOpaquePointer();
-      place.position = (place.position + depth - int(count->offset % depth)) % depth;
+      const int slot = count->base ? count->offset % depth : cta::slotAt(count->offset, depth);
+      place.position = (place.position + depth - slot) % depth;
       return true;
     }
     return false;

@@ -187,6 +187,31 @@ TEST_F(Channels, LiveAcrossNestedLoops) {
   EXPECT_EQ(pending, (SmallVector<int64_t>{1, 0}));
 }
 
+// Slots and parities by positions are those by the numbers of uses, however far a position moves.
+TEST_F(Channels, PositionsStandForUses) {
+  OpBuilder builder(&context);
+  const Location loc = builder.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  builder.setInsertionPointToStart(module->getBody());
+  Value none = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  const Type i32 = builder.getI32Type();
+  for (uint32_t slots = 1; slots < 12; ++slots) {
+    auto slot = cta::RingSlotOp::create(builder, loc, i32, none, slots);
+    auto parity = cta::RingParityOp::create(builder, loc, i32, none, slots, /*before=*/false);
+    auto before = cta::RingParityOp::create(builder, loc, i32, none, slots, /*before=*/true);
+    for (uint32_t by = 1; by < 2 * slots; ++by) {
+      auto advance = cta::RingAdvanceOp::create(builder, loc, i32, none, by, slots);
+      for (uint32_t use = 0, position = 0; use < 100;
+           use += by, position = advance.resultOf(position)) {
+        EXPECT_EQ(position, cta::positionOf(use, slots));
+        EXPECT_EQ(slot.resultOf(position), use % slots);
+        EXPECT_EQ(parity.resultOf(position), use / slots % 2);
+        EXPECT_NE(before.resultOf(position), use / slots % 2);
+      }
+    }
+  }
+}
+
 TEST_F(Channels, AreReadByDotsInFlight) {
   OwningOpRef<ModuleOp> module = lower(inFlight);
   ASSERT_TRUE(module);
