@@ -90,11 +90,4 @@ unsigned firstNamedBarrier(func::FuncOp kernel) {
   return mainBarrier + 1 + unsigned(computingPartitionsOf(kernel).size());
 }
 
-unsigned launchedRegistersOf(unsigned warps, const Target &target) {
-  constexpr unsigned step = 8;
-  return std::min(target.registersPerUnit / (warps * target.warpSize),
-                  target.maxRegistersPerThread) /
-         step * step;
-}
-
 } // namespace sectile

@@ -9,17 +9,18 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/SinkTiles.h"
+#include "passes/analysis/Addresses.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
-#include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
-#include "passes/layouts/ChooseBuffer.h"
-#include "passes/loops/FetchAhead.h"
+#include "passes/layouts/DotOperands.h"
+#include "passes/memory/TensorBlock.h"
 #include "passes/partitions/Partitions.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -37,12 +38,10 @@ namespace {
 /// Who carries what is copied to slots.
 enum class Carrier { Engine, Copies, Registers };
 
-/// One tile of a channel's slots.
-struct SlotTile {
+/// One tile of a channel's slots, which dots may read in place.
+struct SlotTile : SharedTile {
   SmallVector<tile::FillOp> fills;
   SmallVector<tile::ReadSlotOp> reads;
-  SmallVector<BufferUse> dots; ///< operands of dots that read it in place
-  BufferReaders readers;
   cta::BufferType buffer;
 
   bool isStored() { return fills.front().getStored(); }
@@ -59,31 +58,9 @@ tile::LoadBlockOp blockIn(tile::FillOp fill) {
   return storedIn(fill).getDefiningOp<tile::LoadBlockOp>();
 }
 
-/// Whether a buffer can be read through other axes: a layout says repeats along one axis alone.
-bool canPermute(ArrayRef<int64_t> shape) {
-  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
-}
-
-/// The operand of a dot as axes of the slot's tile that it is read from: looks through conversions
-/// and permutes. Null where it is read from elsewhere.
-tile::ReadSlotOp readBy(OpOperand &operand, SmallVectorImpl<int32_t> &order) {
-  Value root = operand.get();
-  auto type = dyn_cast<RankedTensorType>(root.getType());
-  if (!type)
-    return nullptr;
-  order.assign(llvm::to_vector(llvm::seq<int32_t>(0, type.getRank())));
-  for (;;) {
-    if (auto convert = root.getDefiningOp<cta::ConvertLayoutOp>()) {
-      root = convert.getSource();
-    } else if (auto permute = root.getDefiningOp<tile::PermuteOp>();
-               permute && canPermute(permute.getType().getShape())) {
-      for (int32_t &axis : order)
-        axis = permute.getOrder()[axis];
-      root = permute.getSource();
-    } else {
-      return root.getDefiningOp<tile::ReadSlotOp>();
-    }
-  }
+/// The read of a slot that an operand of a dot comes from; null where it comes from elsewhere.
+tile::ReadSlotOp readBy(Value operand) {
+  return originOfOperand(operand).root.getDefiningOp<tile::ReadSlotOp>();
 }
 
 struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> {
@@ -189,59 +166,23 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       }
     getOperation().walk([&](cta::DotOp dot) {
       for (unsigned i = 0; i < 2; ++i) {
-        BufferUse use{&dot->getOpOperand(i), {}};
-        if (tile::ReadSlotOp read = readBy(*use.operand, use.order))
-          addReader(dot, i, std::move(use), read);
+        const OperandOrigin origin = originOfOperand(dot->getOperand(i));
+        if (auto read = origin.root.getDefiningOp<tile::ReadSlotOp>()) {
+          auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
+          tileOf(wait.getChannel(), read.getSlot()).addUse(dot, i, origin.order, target);
+        }
       }
     });
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles)
         for (tile::ReadSlotOp read : tile.reads)
-          if (isReadToRegisters(read, tile))
-            tile.readers.readers.push_back(*cta::layoutOf(read.getType()));
+          if (tile.otherUserOf(read))
+            tile.readers.push_back(*cta::layoutOf(read.getType()));
     return success();
   }
 
   SlotTile &tileOf(Value channel, Value slot) {
     return channels[channel.getDefiningOp()][cast<OpResult>(slot).getResultNumber()];
-  }
-
-  void addReader(cta::DotOp dot, unsigned operand, BufferUse use, tile::ReadSlotOp read) {
-    auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
-    SlotTile &tile = tileOf(wait.getChannel(), read.getSlot());
-    const MmaInstruction *instruction = instructionOf(dot, target);
-    if (instruction && instruction->home(operand) != OperandHome::Registers) {
-      tile.readers.byDescriptor = true;
-      if (instruction->onlyAlongK)
-        tile.readers.along = use.order[1 - operand];
-    } else {
-      SmallVector<int64_t> inverse(use.order.size());
-      for (auto [to, from] : llvm::enumerate(use.order))
-        inverse[from] = to;
-      const Layout &sums = *cta::layoutOf(dot.getType());
-      const Layout layout =
-          dot.getInstruction()
-              ? dotOperandLayout(dot, sums, operand)
-              : multiplyAddOperandLayout(
-                    sums, cast<RankedTensorType>(dot->getOperand(operand).getType()).getShape(),
-                    operand);
-      tile.readers.readers.push_back(layout.permute(inverse));
-    }
-    tile.dots.push_back(std::move(use));
-  }
-
-  /// Whether a read is of use to others than dots that read its slot in place.
-  static bool isReadToRegisters(tile::ReadSlotOp read, const SlotTile &tile) {
-    SmallVector<Value> values{read.getResult()};
-    while (!values.empty())
-      for (OpOperand &use : values.pop_back_val().getUses()) {
-        if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(use.getOwner()))
-          values.push_back(use.getOwner()->getResult(0));
-        else if (llvm::none_of(tile.dots,
-                               [&](const BufferUse &dot) { return dot.operand == &use; }))
-          return true;
-      }
-    return false;
   }
 
   //===-- Who carries what is copied
@@ -287,7 +228,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (SlotTile &tile : tiles) {
         if (tile.isStored()) {
           tile.buffer = chooseBuffer(cast<RankedTensorType>(storedIn(tile.fills.front()).getType()),
-                                     tile.readers, target);
+                                     tile, target);
           continue;
         }
         tile::LoadBlockOp load = blockIn(tile.fills.front());
@@ -298,12 +239,11 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
             blocks[fill] = makeTensorBlock(builder, *blockOf(blockIn(fill)), contiguity);
           }
         } else if (carrier == Carrier::Copies) {
-          tile.buffer =
-              chooseBuffer(load.getType(), tile.readers, target, copiedAtOnce(load, contiguity));
+          tile.buffer = chooseBuffer(load.getType(), tile, target, copiedAtOnce(load, contiguity));
           for (tile::FillOp fill : tile.fills)
             vectors[fill] = copiedAtOnce(blockIn(fill), contiguity);
         } else {
-          tile.buffer = chooseBuffer(load.getType(), tile.readers, target);
+          tile.buffer = chooseBuffer(load.getType(), tile, target);
         }
       }
     return success();
@@ -336,7 +276,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (!why.empty())
       return why;
     const unsigned dense = *denseDimension(madeView(load.getView()));
-    if (tile.readers.along && tile.readers.along != dense)
+    if (tile.along && tile.along != dense)
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
     if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
@@ -353,7 +293,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "it pads with something else than zeros";
     if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
-    if (tile.readers.along && tile.readers.along != fastestAxis(*cta::layoutOf(load.getType())))
+    if (tile.along && tile.along != fastestAxis(*cta::layoutOf(load.getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
     return {};
@@ -495,7 +435,6 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own.
   LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
-    constexpr unsigned warpgroup = 4, step = 8, most = 240;
     const unsigned own = warpsOf(getOperation());
     unsigned more = 0, taken = 0;
     tile::PartitionOp moving;
@@ -517,7 +456,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (!moving)
       return success();
     for (tile::PartitionOp partition : partitions) {
-      if (own % warpgroup || partition.getWarps() % warpgroup)
+      if (own % warpsOfWarpgroup || partition.getWarps() % warpsOfWarpgroup)
         return partition.emitError(
                    "registers are moved between groups of four warps: a partition of ")
                << partition.getWarps() << " and a kernel of " << own << " are not such groups";
@@ -528,7 +467,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     const unsigned launched = launchedRegistersOf(own + more, target),
                    all = launched * (own + more);
     if (!others)
-      others = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
+      others = registersLeftFor(own, more, taken, target);
     if (taken + own * others > all) {
       InFlightDiagnostic error = moving.emitError("the block is launched with ");
       error << all * target.warpSize << " registers: ";
@@ -618,11 +557,9 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     for (const SlotTile &tile : tiles) {
       for (tile::FillOp fill : tile.fills)
         copy(fill, buffers.lookup(fill.getSlot()));
-      for (const BufferUse &dot : tile.dots) {
-        SmallVector<int32_t> order;
-        tile::ReadSlotOp read = readBy(*dot.operand, order);
-        builder.setInsertionPoint(dot.operand->getOwner());
-        readBuffer(builder, dot, buffers.lookup(read.getSlot()));
+      for (const BufferUse &use : tile.uses) {
+        builder.setInsertionPoint(use.operand->getOwner());
+        readBuffer(builder, use, buffers.lookup(readBy(use.operand->get()).getSlot()));
       }
       for (tile::ReadSlotOp read : tile.reads) {
         builder.setInsertionPoint(read);
@@ -705,9 +642,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       isAsynchronous &=
           instruction && instruction->isAsynchronous() && !instruction->promotionInterval;
     });
-    SmallVector<int32_t> order;
     for (cta::DotOp dot : started)
-      if (isAsynchronous ? !readBy(dot->getOpOperand(1), order) : !followsSlot(dot.getB()))
+      if (isAsynchronous ? !readBy(dot.getB()) : !followsSlot(dot.getB()))
         return dot.emitError("a dot in flight reads its right operand from a slot of a channel, "
                              "and its left one from a slot or from registers: sc::dot takes other "
                              "tiles");

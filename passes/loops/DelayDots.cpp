@@ -17,7 +17,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Warps.h"
+#include "passes/analysis/Registers.h"
 #include "passes/loops/FetchAhead.h"
 #include "passes/loops/LoopHints.h"
 #include "passes/loops/OverlapDots.h"
@@ -57,7 +57,10 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
       std::optional<DelayedDot> delayed = delayedIn(loop);
       if (!delayed)
         continue;
-      if (!registersHold(*delayed))
+      if (!registersHold(
+              delayed->dot,
+              {delayed->behind.getType(), delayed->dot.getA().getType(), delayed->dot.getType()},
+              besideTiles::rows, target))
         delayed->dot.emitRemark("this dot is done in its own iteration, beside no other work: "
                                 "registers do not hold its operand for another one");
       else
@@ -116,20 +119,6 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
       return false;
     delayed.operand = sliceOf(loop, delayed.dot.getB());
     return true;
-  }
-
-  /// Beside the results of the dots ahead, the sums and the operand that is carried: rows' sums,
-  /// indices.
-  bool registersHold(const DelayedDot &delayed) {
-    constexpr unsigned others = 28;
-    auto registersOf = [](Value tile) {
-      return cta::layoutOf(tile.getType())->numRegisters() * cta::elementBits(tile.getType()) / 32;
-    };
-    const unsigned threads = warpsOf(delayed.dot) * target.warpSize;
-    cta::DotOp dot = delayed.dot, behind = delayed.behind;
-    return registersOf(behind.getResult()) + registersOf(dot.getA()) +
-               registersOf(dot.getResult()) + others <=
-           std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }
 
   static void delay(scf::ForOp loop, const DelayedDot &delayed) {

@@ -33,22 +33,6 @@ using namespace mlir;
 
 namespace sectile {
 
-void readBuffer(OpBuilder &builder, const BufferUse &use, Value buffer) {
-  bool inOrder = llvm::is_sorted(use.order);
-  if (!inOrder) {
-    auto type = cast<cta::BufferType>(buffer.getType());
-    SmallVector<int64_t> order(use.order.begin(), use.order.end()), shape;
-    for (int64_t axis : order)
-      shape.push_back(type.getShape()[axis]);
-    auto layout =
-        cta::LayoutAttr::get(type.getContext(), type.getLayout().getLayout().permute(order));
-    auto permuted = cta::BufferType::get(type.getContext(), shape, type.getElement(), layout);
-    buffer = cta::PermuteBufferOp::create(builder, use.operand->getOwner()->getLoc(), permuted,
-                                          buffer, use.order);
-  }
-  use.operand->set(buffer);
-}
-
 SmallVector<Operation *> FetchedLoad::readers() const {
   SmallVector<Operation *> readers;
   for (const BufferUse &use : uses)

@@ -2,21 +2,12 @@
 #ifndef SECTILE_PASSES_LOOPS_FETCHAHEAD_H
 #define SECTILE_PASSES_LOOPS_FETCHAHEAD_H
 
-#include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/Addresses.h"
+#include "passes/layouts/DotOperands.h"
 #include "passes/memory/TensorBlock.h"
 
 namespace sectile {
-
-/// An operand that is to read a buffer instead of a tile: axis i of it is axis order[i] of the
-/// buffer.
-struct BufferUse {
-  mlir::OpOperand *operand;
-  llvm::SmallVector<int32_t, 2> order;
-};
-/// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
-void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
 
 /// A load in a loop's body, by pointers or from a view, whose tile is read from shared memory, in
 /// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.

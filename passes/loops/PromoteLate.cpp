@@ -13,7 +13,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Warps.h"
+#include "passes/analysis/Registers.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -29,11 +29,6 @@ namespace {
 
 bool isZero(Value value) {
   return matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero());
-}
-
-unsigned registersOf(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  return tile ? std::max(1u, cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32) : 1;
 }
 
 bool isCast(Operation *op) { return isa<arith::ExtFOp, arith::SIToFPOp, arith::UIToFPOp>(op); }
@@ -68,8 +63,10 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
       std::optional<Promotion> promotion = promotionIn(loop);
       if (!promotion)
         continue;
-      if (!registersHold(promotion->dot)) {
-        promotion->dot.emitRemark(
+      cta::DotOp dot = promotion->dot;
+      const Type sums = dot.getType(); // two results of the dot, and what they are added to
+      if (!registersHold(dot, {sums, sums, sums}, besideTiles::promoting, target)) {
+        dot.emitRemark(
             "this dot is scaled before the next begins: registers do not hold two of its results");
         continue;
       }
@@ -173,14 +170,6 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     Carried itself;
     itself.values.insert(value);
     return itself;
-  }
-
-  /// Two results of the dot and the sums, and what else a loop needs.
-  bool registersHold(cta::DotOp dot) {
-    constexpr unsigned others = 40;
-    const unsigned threads = warpsOf(dot) * target.warpSize;
-    return 3 * registersOf(dot.getType()) + others <=
-           std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }
 
   void delay(scf::ForOp loop, Promotion &promotion) {

@@ -13,7 +13,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
-#include "passes/analysis/LayoutRules.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
@@ -40,44 +40,9 @@ namespace {
 /// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
 constexpr unsigned maxInvariantRegisters = 32;
 
-/// Where an operand comes from, conversions aside: its axis i is axis order[i] of the root.
-struct Origin {
-  Value root;
-  SmallVector<int64_t> order;
-};
-
 RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Whether a buffer of this shape can be read through other axes: repeats along two of them lie in
-/// memory in an order that a layout of the other axes cannot say.
-bool canPermuteBuffer(ArrayRef<int64_t> shape) {
-  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
-}
-
-Origin originOfOperand(Value operand) {
-  Origin origin{operand, {}};
-  for (int64_t axis = 0; axis < tileType(operand).getRank(); ++axis)
-    origin.order.push_back(axis);
-  for (;;) {
-    if (auto convert = origin.root.getDefiningOp<cta::ConvertLayoutOp>()) {
-      origin.root = convert.getSource();
-    } else if (auto permute = origin.root.getDefiningOp<tile::PermuteOp>();
-               permute && canPermuteBuffer(permute.getType().getShape())) {
-      for (int64_t &axis : origin.order)
-        axis = permute.getOrder()[axis];
-      origin.root = permute.getSource();
-    } else {
-      return origin;
-    }
-  }
-}
-
 struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
-  /// A tile that dots read from shared memory.
-  struct Staged : BufferReaders {
-    SmallVector<BufferUse, 2> uses;
-  };
-
   void runOnOperation() override {
     FailureOr<Target> found = targetOf(getOperation());
     if (failed(found) || failed(checkLayouts(getOperation(), *found)))
@@ -142,22 +107,12 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         auto [root, order] = originOfOperand(operand.get());
         if (!goesThroughShared(dot, operand, root, order))
           continue;
-        SmallVector<int64_t> inverse(order.size());
-        for (auto [to, from] : llvm::enumerate(order))
-          inverse[from] = to;
-        Staged &tile = staged[root];
-        tile.uses.push_back({&operand, SmallVector<int32_t, 2>(order.begin(), order.end())});
-        if (canBeInShared(dot, i)) {
-          tile.byDescriptor = true;
-          if (instructionOf(dot, target)->onlyAlongK)
-            tile.along = order[1 - i];
-        } else
-          tile.readers.push_back(readerLayout(dot, i).permute(inverse));
+        staged[root].addUse(dot, i, order, target);
       }
     });
   }
 
-  bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int64_t> order) {
+  bool goesThroughShared(cta::DotOp dot, OpOperand &operand, Value root, ArrayRef<int32_t> order) {
     const unsigned number = operand.getOperandNumber();
     const MmaInstruction *instruction = instructionOf(dot, target);
     if (!instruction || instruction->home(number) == OperandHome::Shared)
@@ -168,7 +123,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       return true;
     const Layout &wanted = *cta::layoutOf(operand.get().getType());
     unsigned bits = cta::elementBits(root.getType());
-    if (planConversion(cta::layoutOf(root.getType())->permute(order), wanted, bits,
+    const SmallVector<int64_t> axes(order.begin(), order.end());
+    if (planConversion(cta::layoutOf(root.getType())->permute(axes), wanted, bits,
                        {.banks = banksOf(target)})
             .kind != ConversionPlan::Kind::Scratch)
       return false;
@@ -178,20 +134,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     auto loop = dot->getParentOfType<LoopLikeOpInterface>();
     bool invariant = loop && loop.isDefinedOutsideOfLoop(operand.get());
     return !invariant || wanted.numRegisters() * bits > maxInvariantRegisters * 32;
-  }
-
-  /// Whether the dot's instruction reads an operand from shared memory itself.
-  bool canBeInShared(cta::DotOp dot, unsigned operand) const {
-    const MmaInstruction *instruction = instructionOf(dot, target);
-    return instruction && instruction->home(operand) != OperandHome::Registers;
-  }
-
-  /// Which elements of an operand each thread reads, in the operand's axes.
-  static Layout readerLayout(cta::DotOp dot, unsigned operand) {
-    const Layout &acc = *cta::layoutOf(dot.getType());
-    if (dot.getInstruction())
-      return dotOperandLayout(dot, acc, operand);
-    return multiplyAddOperandLayout(acc, tileType(dot->getOperand(operand)).getShape(), operand);
   }
 
   void fetchLoops() {
@@ -593,7 +535,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     if (loop->removeAttr(hints::oneAccumulator) ||
         canShareMultiprocessor(*pair, loads, stages, loop))
       return nullptr;
-    if (!registersHold(*pair, planned.front().byEngine())) {
+    if (!hasRegisters(*pair, planned.front().byEngine())) {
       early.emitRemark(
           "this dot runs beside no other work: registers do not hold two of its results");
       return nullptr;
@@ -606,10 +548,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return early;
   }
 
-  static unsigned registersOf(Type tile) {
-    return cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32;
-  }
-
   /// Whether two blocks share a multiprocessor when no dots overlap. Then one multiplies while the
   /// other does not, and what overlapping takes would leave room for one. Estimated: few kernels
   /// take much less than 32 registers beside their tiles.
@@ -617,7 +555,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
                               Operation *loop) {
     const unsigned registers =
         warpsOf(loop) * target.warpSize *
-        (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + 32);
+        (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + besideTiles::least);
     return 2 * registers <= target.registersPerUnit &&
            2 * (bytesWith(loads, stages) + scratchIn(loop, stagedConversions())) <=
                target.maxSharedBytes;
@@ -625,14 +563,11 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   /// Whether a thread's registers hold what two dots have at once when they overlap: both results
   /// of the early one, what is made of one, and the late one's sums.
-  bool registersHold(DotPair pair, bool isByEngine) {
-    // Rows' sums and indices; addresses, where threads copy.
-    const unsigned others = isByEngine ? 28 : 96;
-    const unsigned threads = warpsOf(pair.early) * target.warpSize;
-    const unsigned all = std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
-    return 2 * registersOf(pair.early.getType()) + registersOf(pair.late.getA().getType()) +
-               registersOf(pair.late.getType()) + others <=
-           all;
+  bool hasRegisters(DotPair pair, bool isByEngine) {
+    const Type early = pair.early.getType();
+    return registersHold(pair.early,
+                         {early, early, pair.late.getA().getType(), pair.late.getType()},
+                         isByEngine ? besideTiles::rows : besideTiles::copying, target);
   }
 
   /// Has a dot read from shared memory what another one does, as far as that is still a tile.
@@ -651,8 +586,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   /// Whether a dot of the loop may be in flight while the next iteration begins.
   bool canOverlap(scf::ForOp loop) const {
     auto isStaged = [&](Value operand) {
-      if (!isa<RankedTensorType>(operand.getType()))
-        return false;
       auto found = staged.find(originOfOperand(operand).root);
       return found != staged.end() && found->second.byDescriptor;
     };
@@ -718,7 +651,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     return tileType(tile).getNumElements() * cta::elementBytes(tile.getType());
   }
 
-  FetchedLoad fetched(Operation *load, Value root, const Staged &tile,
+  FetchedLoad fetched(Operation *load, Value root, const SharedTile &tile,
                       const ContiguityAnalysis &contiguity, Producer producer) {
     if (producer == Producer::Registers)
       return {load, root, chooseBuffer(tileType(root), tile, target), tile.uses};
@@ -728,7 +661,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   /// A loop that was given more to carry is another operation, and its results are other values.
   void findRoots() {
-    llvm::MapVector<Value, Staged> found;
+    llvm::MapVector<Value, SharedTile> found;
     for (auto &[root, tile] : staged)
       found[originOfOperand(tile.uses.front().operand->get()).root] = std::move(tile);
     staged = std::move(found);
@@ -792,8 +725,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// How the users of a load read its tile.
-  static Staged tilesOf(Operation *load) {
-    Staged tile;
+  static SharedTile tilesOf(Operation *load) {
+    SharedTile tile;
     for (Operation *user : load->getUsers()) {
       auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
       Value read = convert ? Value(convert.getResult()) : load->getResult(0);
@@ -815,7 +748,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// Why the operand's contiguous dimension in memory is not the K that the instruction needs.
-  static std::string reasonTransposed(Operation *load, const Staged &tile) {
+  static std::string reasonTransposed(Operation *load, const SharedTile &tile) {
     if (tile.along && *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
@@ -823,21 +756,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// Why users of a load that dots read from shared memory need it elsewhere as well.
-  static std::string whyInRegisters(Operation *load, const Staged &tile) {
-    SmallVector<Value> values{load->getResult(0)};
-    while (!values.empty())
-      for (OpOperand &use : values.pop_back_val().getUses()) {
-        Operation *user = use.getOwner();
-        if (isa<cta::ConvertLayoutOp, tile::PermuteOp, tile::ReshapeOp>(user))
-          values.push_back(user->getResult(0));
-        else if (llvm::none_of(tile.uses, [&](const BufferUse &b) { return b.operand == &use; }))
-          return ("it is also used by " + user->getName().getStringRef()).str();
-      }
-    return {};
+  static std::string whyInRegisters(Operation *load, const SharedTile &tile) {
+    Operation *user = tile.otherUserOf(load->getResult(0));
+    return user ? ("it is also used by " + user->getName().getStringRef()).str() : "";
   }
 
   // As late as possible, so that loads before it can be in flight together.
-  void allocate(Value root, const Staged &tile) {
+  void allocate(Value root, const SharedTile &tile) {
     Block *block = root.getParentBlock();
     Operation *first = nullptr;
     for (const BufferUse &use : tile.uses) {
@@ -853,7 +778,7 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   Target target;
-  llvm::MapVector<Value, Staged> staged;
+  llvm::MapVector<Value, SharedTile> staged;
 };
 
 } // namespace

@@ -18,8 +18,8 @@
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/analysis/Warps.h"
 #include "passes/partitions/Partitions.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -152,14 +152,12 @@ private:
 /// Registers of a thread of the producer partition and of the main one, so that all fit; nothing
 /// where all threads have the most anyway, or keep what they are launched with.
 SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
-  constexpr unsigned producers = 24, step = 8, most = 240;
   const unsigned producerWarps = producerWarpsOf(target);
   const unsigned threads = (warps + producerWarps) * target.warpSize;
   if (!target.movesRegisters || threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
-  const unsigned all = (warps + producerWarps) * launchedRegistersOf(warps + producerWarps, target),
-                 left = all - producers * producerWarps;
-  return {int32_t(producers), int32_t(std::min(most, left / warps / step * step))};
+  constexpr unsigned kept = movedRegisters::producer;
+  return {kept, int32_t(registersLeftFor(warps, producerWarps, kept * producerWarps, target))};
 }
 
 struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {

@@ -3,14 +3,15 @@
 #ifndef SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 #define SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 
-#include "ir/Target.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/analysis/Warps.h"
 #include <string>
 
 namespace sectile {
 
 /// Warps that a partition for copies has: one, or the four that registers are moved for together.
-inline unsigned producerWarpsOf(const Target &target) { return target.movesRegisters ? 4 : 1; }
+inline unsigned producerWarpsOf(const Target &target) {
+  return target.movesRegisters ? warpsOfWarpgroup : 1;
+}
 
 /// Why a producer partition cannot do these operations, which are copies or loads that will become
 /// copies; empty when it can.
