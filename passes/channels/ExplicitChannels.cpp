@@ -2,7 +2,6 @@
 // `cta` dialect. What is copied to a slot goes by the copy engine where the target has one and all
 // copies of the kernel allow it, else by asynchronous copies, else through registers.
 #include "ir/MmaElements.h"
-#include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/DeadCode.h"
@@ -10,7 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/SinkTiles.h"
 #include "passes/analysis/Addresses.h"
-#include "passes/analysis/Clusters.h"
 #include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
 #include "passes/analysis/MemoryOrder.h"
@@ -584,7 +582,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     tile::LoadBlockOp load = blockIn(fill);
     if (carrier == Carrier::Engine) {
       const TensorBlock &block = blocks[fill];
-      const bool shared = isSharedInCluster(fill, block, cast<cta::BufferType>(buffer.getType()));
+      const bool shared =
+          isSharedInCluster(load, fill, block, cast<cta::BufferType>(buffer.getType()), target);
       SmallVector<Value> coordinates = block.coordinatesOf(builder, loc, load.getOffsets());
       // Who waits for the use cannot know the condition: bytes come for it in any case.
       if (Value when = load.getWhen(); when && !matchPattern(when, m_One())) {
@@ -603,20 +602,6 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       cta::LocalStoreOp::create(builder, loc, load, buffer);
     }
     fill.erase();
-  }
-
-  /// Whether both blocks of a cluster copy the same at the same place of their programs, and can do
-  /// half of it each.
-  bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
-    const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || !target.multicast || mayAwaitPrograms(getOperation()) ||
-        !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
-      return false;
-    ClusterValues values(cluster);
-    tile::LoadBlockOp load = blockIn(fill);
-    return values.runAlike(fill) && values.areAlike(load.getOffsets()) &&
-           values.areAlike(block.coordinates) &&
-           (!load.getWhen() || values.areAlike(load.getWhen()));
   }
 
   //===-- Dots in flight

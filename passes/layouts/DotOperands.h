@@ -4,6 +4,7 @@
 #define SECTILE_PASSES_LAYOUTS_DOTOPERANDS_H
 
 #include "passes/layouts/ChooseBuffer.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace sectile {
 
@@ -34,6 +35,9 @@ struct SharedTile : BufferReaders {
   /// What else uses `value`, which is the tile, or a conversion of it; null when nothing does.
   mlir::Operation *otherUserOf(mlir::Value value) const;
 };
+
+/// By the tiles that they are of.
+using SharedTiles = llvm::MapVector<mlir::Value, SharedTile>;
 
 } // namespace sectile
 

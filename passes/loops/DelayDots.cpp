@@ -51,8 +51,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
-      auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-      if (!hint || !hint.getValue() || loop.getUnsignedCmp())
+      if (!hints::asksForProducer(loop) || loop.getUnsignedCmp())
         continue;
       std::optional<DelayedDot> delayed = delayedIn(loop);
       if (!delayed)

@@ -27,6 +27,7 @@
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/loops/Ahead.h"
+#include "passes/loops/LoopPlan.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -659,9 +660,10 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-FetchedLoop fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
-                       unsigned depth, cta::DotOp early, const Ring *from) {
-  return Pipeline(loop, loads, producer, depth, early, from).run();
+FetchedLoop fetchAhead(const LoopPlan &plan) {
+  return Pipeline(plan.loop, plan.loads, plan.producer, plan.depth, plan.early,
+                  plan.continued ? &plan.continued->ring : nullptr)
+      .run();
 }
 
 bool followsCarried(scf::ForOp loop, Operation *load) {

@@ -3,7 +3,8 @@
 #ifndef SECTILE_PASSES_LOOPS_LOOPHINTS_H
 #define SECTILE_PASSES_LOOPS_LOOPHINTS_H
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
 
 namespace sectile::hints {
 
@@ -14,6 +15,11 @@ inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
 /// Unit attributes.
 inline constexpr llvm::StringLiteral flatten = "cta.flatten";
 inline constexpr llvm::StringLiteral oneAccumulator = "cta.one_accumulator";
+
+inline bool asksForProducer(mlir::Operation *loop) {
+  auto hint = loop->getAttrOfType<mlir::BoolAttr>(warpSpecialize);
+  return hint && hint.getValue();
+}
 
 } // namespace sectile::hints
 

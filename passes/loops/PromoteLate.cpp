@@ -57,8 +57,7 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops) {
       // Where threads copied, their addresses would need the registers.
-      auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-      if (!hint || !hint.getValue())
+      if (!hints::asksForProducer(loop))
         continue;
       std::optional<Promotion> promotion = promotionIn(loop);
       if (!promotion)
