@@ -100,58 +100,49 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// What the verifiers of single operations cannot see.
   LogicalResult checkUses() {
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    return checkAll(getOperation(), [](Operation *op) -> LogicalResult {
       for (Region &region : op->getRegions())
         for (Block &block : region)
           for (BlockArgument argument : block.getArguments())
-            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType())) {
-              op->emitError("a loop or a branch cannot choose a channel or a slot: acquire it, or "
-                            "wait for it, where it is used");
-              return WalkResult::interrupt();
-            }
+            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType()))
+              return op->emitError("a loop or a branch cannot choose a channel or a slot: acquire "
+                                   "it, or wait for it, where it is used");
       if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
                tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp, tile::MbarrierArriveOp,
                tile::MbarrierWaitOp>(op))
-        return WalkResult::advance();
+        return success();
       for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
            around = around->getParentOp())
-        if (!isa<scf::ForOp, tile::PartitionOp>(around)) {
-          op->emitError("channels are used, barriers met at, and dots waited for, in loops over "
-                        "sc::range and outside of them, not in branches and loops without a "
-                        "count: every path has to leave as many uses in flight");
-          return WalkResult::interrupt();
-        }
-      return WalkResult::advance();
+        if (!isa<scf::ForOp, tile::PartitionOp>(around))
+          return op->emitError(
+              "channels are used, barriers met at, and dots waited for, in loops over "
+              "sc::range and outside of them, not in branches and loops without a "
+              "count: every path has to leave as many uses in flight");
+      return success();
     });
-    return failure(result.wasInterrupted());
   }
 
   LogicalResult collect() {
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    const LogicalResult slots = checkAll(getOperation(), [&](Operation *op) -> LogicalResult {
       if (auto fill = dyn_cast<tile::FillOp>(op)) {
         auto acquire = fill.getSlot().getDefiningOp<tile::AcquireOp>();
-        if (!acquire || (!fill.getStored() && !blockIn(fill))) {
-          op->emitError(acquire ? "a slot takes a block of a view"
-                                : "copies to a slot that was waited for: acquire one");
-          return WalkResult::interrupt();
-        }
-        if (acquire->getBlock() != op->getBlock()) {
-          op->emitError("a slot is filled where it was acquired, not in a loop or outside of one");
-          return WalkResult::interrupt();
-        }
+        if (!acquire || (!fill.getStored() && !blockIn(fill)))
+          return op->emitError(acquire ? "a slot takes a block of a view"
+                                       : "copies to a slot that was waited for: acquire one");
+        if (acquire->getBlock() != op->getBlock())
+          return op->emitError(
+              "a slot is filled where it was acquired, not in a loop or outside of one");
         tileOf(acquire.getChannel(), fill.getSlot()).fills.push_back(fill);
       } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
         auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
-        if (!wait) {
-          op->emitError("reads a slot that was acquired: what is copied to it is there after a "
-                        "wait for the channel");
-          return WalkResult::interrupt();
-        }
+        if (!wait)
+          return op->emitError("reads a slot that was acquired: what is copied to it is there "
+                               "after a wait for the channel");
         tileOf(wait.getChannel(), read.getSlot()).reads.push_back(read);
       }
-      return WalkResult::advance();
+      return success();
     });
-    if (result.wasInterrupted())
+    if (failed(slots))
       return failure();
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles) {
@@ -183,8 +174,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return channels[channel.getDefiningOp()][cast<OpResult>(slot).getResultNumber()];
   }
 
-  //===-- Who carries what is copied
-  //-----------------------------------------------------------===//
+  //===-- Who carries what is copied ------------------------------------------------===//
 
   LogicalResult chooseCarrier() {
     if (channels.empty())
@@ -297,27 +287,21 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return {};
   }
 
-  //===-- Partitions
-  //---------------------------------------------------------------------------===//
+  //===-- Partitions ----------------------------------------------------------------===//
 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
     if (partitions.empty()) {
-      WalkResult alone = getOperation().walk([](tile::MbarriersOp barriers) {
-        barriers.emitError(
-            "nobody else arrives at these mbarriers: partitions signal to each other "
-            "by them");
-        return WalkResult::interrupt();
+      const LogicalResult alone = checkAll(getOperation(), [](tile::MbarriersOp barriers) {
+        return barriers.emitError("nobody else arrives at these mbarriers: partitions signal to "
+                                  "each other by them");
       });
-      return failure(alone.wasInterrupted() || failed(checkBarriers({})));
+      return failure(failed(alone) || failed(checkBarriers({})));
     }
     if (!target.tensorCopy)
       return partitions.front().emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
-    const bool waits = getOperation()
-                           .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
-                           .wasInterrupted();
-    if (waits)
+    if (anyIn(getOperation(), [](tile::WaitDependenciesOp) { return true; }))
       return partitions.front().emitError("the kernel says where it waits for the launch ahead, "
                                           "which a partition would not wait for");
     if (failed(checkOrder(partitions)))
@@ -353,16 +337,13 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// A partition begins with the kernel, whatever stands before it.
   LogicalResult checkOrder(ArrayRef<tile::PartitionOp> partitions) {
-    return failure(getOperation()
-                       .walk([&](Operation *op) {
-                         if (!memoryOrderOf(op).acquires || partitionOf(op) ||
-                             isAhead(op, partitions.back()) == IsAhead::Never)
-                           return WalkResult::advance();
-                         op->emitError("a partition after this would not wait for it: what orders "
-                                       "memory for a partition's copies belongs into it");
-                         return WalkResult::interrupt();
-                       })
-                       .wasInterrupted());
+    return checkAll(getOperation(), [&](Operation *op) -> LogicalResult {
+      if (!memoryOrderOf(op).acquires || partitionOf(op) ||
+          isAhead(op, partitions.back()) == IsAhead::Never)
+        return success();
+      return op->emitError("a partition after this would not wait for it: what orders memory for "
+                           "a partition's copies belongs into it");
+    });
   }
 
   /// Whether one partition fills each channel, and others read it.
@@ -388,17 +369,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// Four warps that issue a `wgmma` together have numbers from a multiple of four on.
   LogicalResult checkWarpgroups(cta::PartitionOp partition) {
     const unsigned first = firstWarpOf(partition);
-    WalkResult result = partition.walk([&](cta::DotOp dot) {
+    return checkAll(partition, [&](cta::DotOp dot) -> LogicalResult {
       const MmaInstruction *instruction = instructionOf(dot, target);
       if (!instruction || first % instruction->warps() == 0)
-        return WalkResult::advance();
-      dot.emitError(
-          "four warps whose numbers begin at a multiple of four do this dot together, and ")
-          << first
-          << " warps come before this partition's: give the kernel a multiple of four warps";
-      return WalkResult::interrupt();
+        return success();
+      return dot.emitError(
+                 "four warps whose numbers begin at a multiple of four do this dot together, and ")
+             << first
+             << " warps come before this partition's: give the kernel a multiple of four warps";
     });
-    return failure(result.wasInterrupted());
   }
 
   /// Whole partitions come to a named barrier, and as many as are left have a number.
@@ -411,24 +390,22 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (unsigned sum : SmallVector<unsigned>(sums.begin(), sums.end()))
         sums.insert(sum + warps);
     const unsigned taken = firstNamedBarrier(getOperation());
-    WalkResult result = getOperation().walk([&](tile::NamedBarrierOp barrier) {
+    return checkAll(getOperation(), [&](tile::NamedBarrierOp barrier) -> LogicalResult {
       if (computing.empty())
-        barrier.emitError("nobody else comes to this barrier: partitions that compute meet at one");
-      else if (!sums.contains(barrier.getWarps()))
-        barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
-            << barrier.getWarps() << " warps: they have "
-            << llvm::join(
-                   llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
-                   " and ");
-      else if (taken + barrier.getNumber() >= barriersOfBlock)
-        barrier.emitError("a block has ")
-            << barriersOfBlock << " barriers: " << taken << " of them are for its partitions, and "
-            << barriersOfBlock - taken << " are left";
-      else
-        return WalkResult::advance();
-      return WalkResult::interrupt();
+        return barrier.emitError(
+            "nobody else comes to this barrier: partitions that compute meet at one");
+      if (!sums.contains(barrier.getWarps()))
+        return barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
+               << barrier.getWarps() << " warps: they have "
+               << llvm::join(
+                      llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
+                      " and ");
+      if (taken + barrier.getNumber() >= barriersOfBlock)
+        return barrier.emitError("a block has ")
+               << barriersOfBlock << " barriers: " << taken
+               << " of them are for its partitions, and " << barriersOfBlock - taken << " are left";
+      return success();
     });
-    return failure(result.wasInterrupted());
   }
 
   /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own.
@@ -517,8 +494,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     }
   }
 
-  //===-- Channels
-  //-----------------------------------------------------------------------------===//
+  //===-- Channels ------------------------------------------------------------------===//
 
   void lower(tile::ChannelOp channel, ArrayRef<SlotTile> tiles) {
     SmallVector<Operation *> users(channel->getUsers());
@@ -604,8 +580,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     fill.erase();
   }
 
-  //===-- Dots in flight
-  //-----------------------------------------------------------------------===//
+  //===-- Dots in flight ------------------------------------------------------------===//
 
   /// Whether a tile is a slot's, which `select-mma` may have converted for an instruction.
   static bool followsSlot(Value tile) {

@@ -64,11 +64,7 @@ scf::ForOp outermostOf(scf::ForOp loop) {
 
 /// Whether a producer partition fills some ring.
 bool hasPartition(func::FuncOp kernel) {
-  return kernel
-      .walk([](cta::ChannelOp channel) {
-        return channel.getBetweenWarps() ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(kernel, [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
 }
 
 /// Whether nothing in the kernel can tell when it is done.
@@ -155,20 +151,16 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
   if (cast<RankedTensorType>(tileOf(store).getType()).getRank() != 2)
     return "it has not two dimensions";
   const GlobalAccess written = *addresses.accessOf(store);
-  kernel.walk([&](Operation *op) {
+  anyIn(kernel, [&](Operation *op) {
     // Nothing orders what other partitions write, whoever stores, and they read nothing of it.
     if (partitionOf(op) != partitionOf(store))
-      return WalkResult::advance();
-    if (ordersStores(op) && !(perTile && isAheadInLoop(op, store))) {
+      return false;
+    const std::optional<GlobalAccess> access = addresses.accessOf(op);
+    if (ordersStores(op) && !(perTile && isAheadInLoop(op, store)))
       why = "the kernel orders memory for other programs";
-      return WalkResult::interrupt();
-    }
-    std::optional<GlobalAccess> access = addresses.accessOf(op);
-    if (op != store && access && addresses.mayEverOverlap(*access, written)) {
+    else if (op != store && access && addresses.mayEverOverlap(*access, written))
       why = "the kernel may read or write it elsewhere";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
+    return !why.empty();
   });
   return why;
 }

@@ -24,6 +24,7 @@
 #include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/loops/Ahead.h"
@@ -158,15 +159,12 @@ bool holdsLoadsBack(Operation *op) {
 bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) {
   GlobalAccess read = *addresses.accessOf(load);
   EndedIterations next = addresses.bitOf(loop);
-  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+  return anyIn(loop, [&](Operation *op) {
     std::optional<GlobalAccess> access = addresses.accessOf(op);
-    bool overlap =
-        access && access->writes &&
-        (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
-         addresses.mayOverlap(read, *access, next));
-    return overlap ? WalkResult::interrupt() : WalkResult::advance();
+    return access && access->writes &&
+           (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
+            addresses.mayOverlap(read, *access, next));
   });
-  return result.wasInterrupted();
 }
 
 class Pipeline {
@@ -641,10 +639,7 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
     return "the loop computes what it gives where the mask is false";
   if (producer == Producer::Copies && !zeros)
     return "an asynchronous copy gives zeros where the mask is false";
-  WalkResult orders = loop.walk([](Operation *op) {
-    return holdsLoadsBack(op) ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  if (orders.wasInterrupted())
+  if (anyIn(loop, holdsLoadsBack))
     return "the loop orders memory";
   if (mayBeWritten(loop, load, addresses))
     return "the loop may write to what it reads";

@@ -274,15 +274,12 @@ private:
   bool mayBeWrittenBefore(Operation *load) {
     Operation *outermost = outermostAround(loop);
     const GlobalAccess read = *addresses.accessOf(load);
-    WalkResult result = kernel.walk([&](Operation *op) {
+    return anyIn(kernel, [&](Operation *op) {
       std::optional<GlobalAccess> access = addresses.accessOf(op);
       Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
       return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
-                     addresses.mayEverOverlap(*access, read)
-                 ? WalkResult::interrupt()
-                 : WalkResult::advance();
+             addresses.mayEverOverlap(*access, read);
     });
-    return result.wasInterrupted();
   }
 
   /// Why the engine does not copy a load that is fetched ahead; empty when it does. Threads may

@@ -365,11 +365,10 @@ static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operati
 std::string whyNoPartition(func::FuncOp kernel, ArrayRef<Operation *> operations) {
   AddressAnalysis addresses(kernel);
   std::string why;
-  kernel.walk([&](Operation *op) {
-    why = whyNotWithout(op, operations, addresses);
-    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  if (!why.empty())
+  if (anyIn(kernel, [&](Operation *op) {
+        why = whyNotWithout(op, operations, addresses);
+        return !why.empty();
+      }))
     return why;
   Slice slice(kernel);
   llvm::for_each(operations, [&](Operation *op) { slice.add(op); });
