@@ -59,6 +59,8 @@ Operation *outermostAround(Operation *op) {
   return op;
 }
 
+bool isOfWarps(Value value) { return isa<RankedTensorType, cta::InFlightType>(value.getType()); }
+
 bool hasChannelsByHand(func::FuncOp kernel) {
   return anyIn(kernel, [](Operation *op) {
     auto channel = dyn_cast<cta::ChannelOp>(op);

@@ -12,7 +12,8 @@ unsigned registersOf(Type type) {
   return tile ? std::max(1u, cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32) : 1;
 }
 
-unsigned registersOfThread(unsigned warps, const Target &target) {
+/// What a thread of a block of so many warps can have.
+static unsigned registersOfThread(unsigned warps, const Target &target) {
   return std::min(target.maxRegistersPerThread,
                   target.registersPerUnit / (warps * target.warpSize));
 }

@@ -25,9 +25,6 @@ inline constexpr unsigned step = 8, most = 240, producer = 24;
 /// What a thread needs for its part of a tile, or for a scalar.
 unsigned registersOf(mlir::Type type);
 
-/// What a thread of a block of so many warps can have.
-unsigned registersOfThread(unsigned warps, const Target &target);
-
 /// Whether the threads that do an operation hold these tiles at once, and so much beside them.
 bool registersHold(mlir::Operation *op, llvm::ArrayRef<mlir::Type> tiles, unsigned beside,
                    const Target &target);

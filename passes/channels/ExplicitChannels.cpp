@@ -19,7 +19,7 @@
 #include "passes/checks/Check.h"
 #include "passes/layouts/DotOperands.h"
 #include "passes/memory/TensorBlock.h"
-#include "passes/partitions/Partitions.h"
+#include "passes/partitions/PartitionWarps.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace sectile {
@@ -227,18 +227,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
             blocks[fill] = makeTensorBlock(builder, *blockOf(blockIn(fill)), contiguity);
           }
         } else if (carrier == Carrier::Copies) {
-          tile.buffer = chooseBuffer(load.getType(), tile, target, copiedAtOnce(load, contiguity));
+          tile.buffer =
+              chooseBuffer(load.getType(), tile, target, copiedAtOnce(load, contiguity, target));
           for (tile::FillOp fill : tile.fills)
-            vectors[fill] = copiedAtOnce(blockIn(fill), contiguity);
+            vectors[fill] = copiedAtOnce(blockIn(fill), contiguity, target);
         } else {
           tile.buffer = chooseBuffer(load.getType(), tile, target);
         }
       }
     return success();
-  }
-
-  unsigned copiedAtOnce(tile::LoadBlockOp load, const ContiguityAnalysis &contiguity) const {
-    return vectorLength(contiguityOf(contiguity, load), *cta::layoutOf(load.getType()), target);
   }
 
   static bool padsWithZeros(tile::LoadBlockOp load) {
@@ -279,7 +276,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     tile::LoadBlockOp load = blockIn(fill);
     if (!padsWithZeros(load))
       return "it pads with something else than zeros";
-    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
+    if (copiedAtOnce(load, contiguity, target) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     if (tile.along && tile.along != fastestAxis(*cta::layoutOf(load.getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
@@ -465,9 +462,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// A barrier follows the making of mbarriers: `partition-warps` moves the two ahead together.
   /// Whatever number the kernel computes, none beyond them is used.
   void lowerMbarriers() {
-    SmallVector<tile::MbarriersOp> all;
-    getOperation().walk([&](tile::MbarriersOp barriers) { all.push_back(barriers); });
-    for (tile::MbarriersOp barriers : all) {
+    for (tile::MbarriersOp barriers : allIn<tile::MbarriersOp>(getOperation())) {
       OpBuilder builder(barriers);
       Value made = cta::MbarriersOp::create(
           builder, barriers.getLoc(),

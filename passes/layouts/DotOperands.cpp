@@ -2,6 +2,7 @@
 // read.
 #include "passes/layouts/DotOperands.h"
 #include "ir/MmaElements.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "passes/analysis/LayoutRules.h"
 
 using namespace mlir;
@@ -68,10 +69,8 @@ void SharedTile::addUse(cta::DotOp dot, unsigned number, ArrayRef<int32_t> order
       along = order[1 - number];
     return;
   }
-  SmallVector<int64_t> inverse(order.size());
-  for (auto [to, from] : llvm::enumerate(order))
-    inverse[from] = to;
-  readers.push_back(readerLayout(dot, number).permute(inverse));
+  const SmallVector<int64_t> axes(order);
+  readers.push_back(readerLayout(dot, number).permute(invertPermutationVector(axes)));
 }
 
 Operation *SharedTile::otherUserOf(Value value) const {

@@ -48,9 +48,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
     target = *found;
     if (!target.tensorCopy)
       return;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       if (!hints::asksForProducer(loop) || loop.getUnsignedCmp())
         continue;
       std::optional<DelayedDot> delayed = delayedIn(loop);
@@ -68,8 +66,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
   }
 
   std::optional<DelayedDot> delayedIn(scf::ForOp loop) {
-    SmallVector<cta::DotOp> dots;
-    loop.walk([&](cta::DotOp dot) { dots.push_back(dot); });
+    SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
     if (dots.size() < 2 || !llvm::all_of(dots, [&](cta::DotOp dot) {
           return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
         }))

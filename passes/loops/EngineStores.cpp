@@ -62,11 +62,6 @@ scf::ForOp outermostOf(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether a producer partition fills some ring.
-bool hasPartition(func::FuncOp kernel) {
-  return anyIn(kernel, [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
-}
-
 /// Whether nothing in the kernel can tell when it is done.
 bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
@@ -229,7 +224,8 @@ void EngineStores::run() {
   const SmallVector<Operation *> stores = candidates();
   if (rings == 0 || stores.empty())
     return;
-  const bool partitioned = hasPartition(kernel);
+  const bool partitioned =
+      anyIn(kernel, [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
   int64_t whereRingsWere = rings;
   int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;
   // Computing partitions run at the same time, so each has its own scratch.
@@ -241,11 +237,7 @@ void EngineStores::run() {
         replaced.insert(convert);
     besideRings -= int64_t(computing + 1) * scratchIn(kernel, replaced);
   }
-  struct Planned {
-    Operation *store;
-    Pieces pieces;
-  };
-  SmallVector<Planned> planned;
+  SmallVector<std::pair<Operation *, Pieces>> planned;
   for (Operation *store : stores) {
     const bool perTile = tileLoopOf(store) && partitioned;
     std::string why;

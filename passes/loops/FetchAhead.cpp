@@ -27,7 +27,7 @@
 #include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/loops/Ahead.h"
+#include "passes/loops/LoopHints.h"
 #include "passes/loops/LoopPlan.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -656,8 +656,7 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
 }
 
 FetchedLoop fetchAhead(const LoopPlan &plan) {
-  return Pipeline(plan.loop, plan.loads, plan.producer, plan.depth, plan.early,
-                  plan.continued ? &plan.continued->ring : nullptr)
+  return Pipeline(plan.loop, plan.loads, plan.producer, plan.depth, plan.early, plan.continued)
       .run();
 }
 

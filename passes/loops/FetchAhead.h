@@ -61,7 +61,10 @@ std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer p
 /// when the loop is done.
 struct Ring {
   llvm::SmallVector<mlir::Value> channels;
-  mlir::Value uses;
+  mlir::Value uses; ///< a result of the loop
+
+  mlir::Block *block() const { return mlir::Value(uses).getParentBlock(); }
+  cta::ChannelType type() const { return mlir::cast<cta::ChannelType>(channels.front().getType()); }
 };
 
 /// What a loop has become.

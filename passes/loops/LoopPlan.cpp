@@ -48,7 +48,7 @@ cta::BufferType engineBufferOf(Operation *load, Value tile) {
 
 class Planner {
 public:
-  Planner(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<EarlierRing> rings,
+  Planner(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<Ring> rings,
           const ContiguityAnalysis &contiguity, const Target &target)
       : loop(loop), kernel(loop->getParentOfType<func::FuncOp>()), tiles(tiles), rings(rings),
         contiguity(contiguity), target(target), addresses(kernel), resources(kernel, tiles, target),
@@ -89,7 +89,7 @@ private:
   void fetch(Operation *load, Value root, const SharedTile &tile) {
     std::optional<unsigned> vector;
     if (target.asyncCopy)
-      vector = copiedAtOnce(load);
+      vector = copiedAtOnce(load, contiguity, target);
     plan.loads.push_back({load, root, chooseBuffer(tileType(root), tile, target, vector), tile.uses,
                           vector.value_or(0)});
   }
@@ -227,14 +227,9 @@ private:
     return found;
   }
 
-  /// Elements that one thread can copy at once.
-  unsigned copiedAtOnce(Operation *load) {
-    return vectorLength(contiguityOf(contiguity, load),
-                        *cta::layoutOf(load->getResult(0).getType()), target);
-  }
-
   std::string whyNotAsync(Operation *load) {
-    if (copiedAtOnce(load) * cta::elementBits(load->getResult(0).getType()) < 32)
+    if (copiedAtOnce(load, contiguity, target) * cta::elementBits(load->getResult(0).getType()) <
+        32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
     return {};
   }
@@ -372,11 +367,11 @@ private:
   /// do.
   bool leaveToProducer() {
     if (canHaveProducer()) {
-      const EarlierRing *ring = ringBefore();
+      const Ring *ring = ringBefore();
       // A dot in flight reads one slot more.
       const unsigned more = canOverlap();
       const unsigned depth =
-          ring ? ring->depth()
+          ring ? ring->type().getDepth()
                : resources.depthBesideProducer(plan.loads, plan.stages + more, loop);
       // What a loop around others reads once, and they often, need not be there ahead.
       if (depth >= (isAround() ? 1 : 2)) {
@@ -416,13 +411,12 @@ private:
 
   /// The ring of a loop before this one, of tiles alike, that this one can go on with. What runs
   /// ahead then fills it for this loop while the one before still reads.
-  const EarlierRing *ringBefore() {
+  const Ring *ringBefore() {
     if (plan.loads.size() != 1 || canOverlap())
       return nullptr;
-    auto found = llvm::find_if(rings, [&](const EarlierRing &made) {
-      return made.block == loop->getBlock() && made.ring.channels.size() == 1 &&
-             cast<cta::ChannelType>(made.ring.channels.front().getType()).getBuffer() ==
-                 plan.loads.front().buffer;
+    auto found = llvm::find_if(rings, [&](const Ring &ring) {
+      return ring.block() == loop->getBlock() && ring.channels.size() == 1 &&
+             ring.type().getBuffer() == plan.loads.front().buffer;
     });
     return found == rings.end() ? nullptr : found;
   }
@@ -475,7 +469,7 @@ private:
   scf::ForOp loop;
   func::FuncOp kernel;
   const SharedTiles &tiles;
-  const ArrayRef<EarlierRing> rings;
+  const ArrayRef<Ring> rings;
   const ContiguityAnalysis &contiguity;
   const Target &target;
   AddressAnalysis addresses;
@@ -485,9 +479,8 @@ private:
 
 } // namespace
 
-LoopPlan planLoop(scf::ForOp loop, unsigned stages, const SharedTiles &tiles,
-                  ArrayRef<EarlierRing> rings, const ContiguityAnalysis &contiguity,
-                  const Target &target) {
+LoopPlan planLoop(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<Ring> rings,
+                  const ContiguityAnalysis &contiguity, const Target &target) {
   return Planner(loop, stages, tiles, rings, contiguity, target).run();
 }
 

@@ -8,16 +8,6 @@
 
 namespace sectile {
 
-/// A ring that a producer partition fills, of a loop that is done where others of its block begin.
-struct EarlierRing {
-  mlir::Block *block;
-  Ring ring;
-
-  unsigned depth() const {
-    return mlir::cast<cta::ChannelType>(ring.channels.front().getType()).getDepth();
-  }
-};
-
 struct LoopPlan {
   mlir::scf::ForOp loop;
   unsigned stages; ///< that it is asked for
@@ -32,27 +22,24 @@ struct LoopPlan {
   /// Slots of their rings. A load may have one more, for a dot in flight, or one alone.
   unsigned depth = 0;
   /// The ring of a loop before that this one's only load goes on with; null where it has its own.
-  const EarlierRing *continued = nullptr;
+  const Ring *continued = nullptr;
   /// The dot that an iteration does for the next one; null where there is none.
   cta::DotOp early = {};
 
   /// Hints of the loop that it follows.
   llvm::SmallVector<llvm::StringRef, 2> hints = {};
   /// What it does not do, and why.
-  struct Remark {
-    mlir::Operation *at;
-    std::string text;
-  };
-  llvm::SmallVector<Remark> remarks = {};
+  llvm::SmallVector<std::pair<mlir::Operation *, std::string>> remarks = {};
 };
 
 /// The load that a tile is, or whose lines it has; null for other tiles.
 mlir::Operation *loadOf(mlir::Value tile);
 
 /// Chooses what becomes of a loop, and changes nothing. `tiles` are what dots will read from shared
-/// memory, in this loop and in those that have no plan yet; `rings` those of the loops before.
+/// memory, in this loop and in those that have no plan yet; `rings` are those of the loops before
+/// that a producer partition fills.
 LoopPlan planLoop(mlir::scf::ForOp loop, unsigned stages, const SharedTiles &tiles,
-                  llvm::ArrayRef<EarlierRing> rings, const ContiguityAnalysis &contiguity,
+                  llvm::ArrayRef<Ring> rings, const ContiguityAnalysis &contiguity,
                   const Target &target);
 
 } // namespace sectile

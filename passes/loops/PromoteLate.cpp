@@ -53,9 +53,7 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     if (failed(found))
       return signalPassFailure();
     target = *found;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       // Where threads copied, their addresses would need the registers.
       if (!hints::asksForProducer(loop))
         continue;
@@ -75,14 +73,8 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
 
   /// The loop's dot, if there is no other.
   static cta::DotOp onlyDot(scf::ForOp loop) {
-    cta::DotOp only;
-    const WalkResult result = loop.getBody()->walk([&](cta::DotOp dot) {
-      if (only || dot->getBlock() != loop.getBody())
-        return WalkResult::interrupt();
-      only = dot;
-      return WalkResult::advance();
-    });
-    return result.wasInterrupted() ? nullptr : only;
+    const SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
+    return dots.size() == 1 && dots[0]->getBlock() == loop.getBody() ? dots[0] : cta::DotOp();
   }
 
   std::optional<Promotion> promotionIn(scf::ForOp loop) {

@@ -46,11 +46,6 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     eraseDeadCode(getOperation());
   }
 
-  static bool isBetweenWarps(cta::TensorCopyBlockOp copy) {
-    auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(copy.getBuffer()).owner);
-    return channel && channel.getBetweenWarps();
-  }
-
   /// Blocks that share nothing need not run side by side. A cluster meets before it shares a ring,
   /// and waits then for all threads that still run: for those, too, that make copies for a loop
   /// behind this one, and wait until it has read some. So where warps of their own make copies,
@@ -63,11 +58,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       if (copy.getShared())
         shared.push_back(copy);
     });
-    bool isParted = false;
-    getOperation().walk([&](cta::ChannelOp channel) { isParted |= channel.getBetweenWarps(); });
-    if (isParted)
+    if (anyIn(getOperation(), [](cta::ChannelOp channel) { return channel.getBetweenWarps(); }))
       llvm::erase_if(shared, [](cta::TensorCopyBlockOp copy) {
-        if (isBetweenWarps(copy))
+        if (isFilledByProducer(copy.getBuffer()))
           return false;
         copy.setShared(false);
         copy.emitRemark("the programs of a cluster do not share this copy: warps of their own "
@@ -90,9 +83,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         if (!isa<RankedTensorType>(operand.get().getType()))
           continue;
         auto [root, order] = originOfOperand(operand.get());
-        if (!goesThroughShared(dot, operand, root, order))
-          continue;
-        tiles[root].addUse(dot, i, order, target);
+        if (goesThroughShared(dot, operand, root, order))
+          tiles[root].addUse(dot, i, order, target);
       }
     });
   }
@@ -123,10 +115,8 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
 
   void fetchLoops() {
     std::optional<ContiguityAnalysis> contiguity;
-    SmallVector<EarlierRing> rings;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    SmallVector<Ring> rings;
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       if (loop->getParentOfType<cta::PartitionOp>()) // fills its channels itself
         continue;
       auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
@@ -142,10 +132,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
   }
 
   /// Whether it replaces the loop.
-  bool apply(LoopPlan &plan, SmallVector<EarlierRing> &rings,
-             const ContiguityAnalysis &contiguity) {
-    for (const LoopPlan::Remark &remark : plan.remarks)
-      remark.at->emitRemark(remark.text);
+  bool apply(LoopPlan &plan, SmallVector<Ring> &rings, const ContiguityAnalysis &contiguity) {
+    for (auto &[at, text] : plan.remarks)
+      at->emitRemark(text);
     for (StringRef hint : plan.hints)
       plan.loop->removeAttr(hint);
     if (plan.loads.empty())
@@ -160,15 +149,13 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
       load.isShared =
           !load.hasLines() && isSharedInCluster(block, block, *load.tensor, load.buffer, target);
     }
-    Block *around = plan.loop->getBlock();
     FetchedLoop made = fetchAhead(plan);
     if (made.first)
       readAlike(made.first, plan.early);
     if (plan.continued)
       rings.erase(plan.continued);
     if (plan.producer == Producer::OtherWarps)
-      for (Ring &each : made.rings)
-        rings.push_back({around, std::move(each)});
+      llvm::append_range(rings, made.rings);
     findRoots();
     return true;
   }

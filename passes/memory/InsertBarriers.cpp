@@ -643,9 +643,7 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     for (Block *block : partitions)
       if (failed(order(kernel, *block, *target)))
         return signalPassFailure();
-    SmallVector<cta::TurnWaitOp> turns;
-    kernel.walk([&](cta::TurnWaitOp wait) { turns.push_back(wait); });
-    llvm::for_each(turns, dropTurn);
+    llvm::for_each(allIn<cta::TurnWaitOp>(kernel), dropTurn);
   }
 
   /// Takes out a turn within which all warps meet: those that wait for it would never come. A loop

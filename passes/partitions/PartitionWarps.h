@@ -1,5 +1,5 @@
-// Whether a producer partition can make a kernel's copies: it has to compute itself the scalars
-// that they need.
+// What partitions can do: a producer partition has to compute itself the scalars that its copies
+// need, and none may read what another writes.
 #ifndef SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 #define SECTILE_PASSES_PARTITIONS_PARTITIONWARPS_H
 
@@ -16,6 +16,9 @@ inline unsigned producerWarpsOf(const Target &target) {
 /// Why a producer partition cannot do these operations, which are copies or loads that will become
 /// copies; empty when it can.
 std::string whyNoPartition(mlir::func::FuncOp kernel, llvm::ArrayRef<mlir::Operation *> operations);
+
+/// Fails with an error if a partition may read what another one writes: nothing orders the two.
+mlir::LogicalResult checkMemoryOfPartitions(mlir::func::FuncOp kernel);
 
 } // namespace sectile
 
