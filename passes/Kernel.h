@@ -1,4 +1,4 @@
-// What passes ask of the kernel they work on: its target, its warps, its stages.
+// What passes ask of the kernel they work on: its target, its warps, its stages, its operations.
 #ifndef SECTILE_PASSES_KERNEL_H
 #define SECTILE_PASSES_KERNEL_H
 
