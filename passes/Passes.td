@@ -128,17 +128,6 @@ def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
-def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
-  let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
-  let description = [{
-    Expects channels whose uses come in order on every path. Acquire and wait become buffers of the ring. Where
-    asynchronous copies fill it, commit closes a group of them, and each wait becomes `async_wait n`, where n is the smallest
-    number of groups committed after the awaited one on any path. Dots in flight become dots. Afterwards channels are plain memory. Barriers are left to
-    `insert-barriers`. Refuses what breaks the protocol of channels, which is a mistake of the compiler.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-}
-
 def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
   let summary = "let a loop's dots be in flight while it does what does not need their sums";
   let description = [{
@@ -148,9 +137,20 @@ def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
     the loop carries on. Leaves dots alone whose operands are overwritten while they are in flight: rings in which
     copies fill the buffer that was read last. In loops whose copies a producer partition makes, and where no dot stays
     in flight over the end of an iteration, a dot is waited for before its sums are first used in its own, if there is something
-    to do until then; dots that were started after it stay in flight. Expects channels that are lowered.
+    to do until then; dots that were started after it stay in flight. What a dot in flight reads is released when it is complete.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
+}
+
+def LowerChannels : Pass<"lower-channels", "::mlir::func::FuncOp"> {
+  let summary = "turn channels into slots of rings, and into groups of asynchronous copies where those fill them";
+  let description = [{
+    Expects channels whose uses come in order on every path. Acquire and wait become buffers of the ring. Where
+    asynchronous copies fill it, commit closes a group of them, and each wait becomes `async_wait n`, where n is the smallest
+    number of groups committed after the awaited one on any path. Afterwards channels are plain memory. Barriers are left to
+    `insert-barriers`. Refuses what breaks the protocol of channels, which is a mistake of the compiler.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def LowerViews : Pass<"lower-views", "::mlir::func::FuncOp"> {
@@ -203,15 +203,6 @@ def InsertBarriers : Pass<"insert-barriers", "::mlir::func::FuncOp"> {
     themselves only; what other programs do is for atomic operations to order.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
-}
-
-def CountSlots : Pass<"count-slots", "::mlir::func::FuncOp"> {
-  let summary = "have loops count the slots of rings that they would divide for";
-  let description = [{
-    Where the number of a use is carried by loops that add constants to it, they carry its slot and the parity of its phase as well.
-    Rings whose depth is a power of two are left alone. Comes after whatever recognises a slot by its remainder.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
 def CheckChannels : Pass<"check-channels", "::mlir::func::FuncOp"> {

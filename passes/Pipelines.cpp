@@ -14,7 +14,6 @@ namespace sectile {
 /// What is between a placed module and code generation.
 static void addLastPasses(OpPassManager &kernel) {
   kernel.addPass(createInsertBarriers());
-  kernel.addPass(createCountSlots());
   kernel.addPass(createCheckChannels());
   kernel.addPass(createUnrollLoops());
 }
@@ -35,8 +34,8 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createPromoteLate());
   kernel.addPass(createDelayDots());
   kernel.addPass(createStageOperands());
-  kernel.addPass(createLowerChannels());
   kernel.addPass(createOverlapDots());
+  kernel.addPass(createLowerChannels());
   kernel.addPass(createLowerViews());
   kernel.addPass(createSimplify());
   kernel.addPass(createPartitionWarps());

@@ -50,6 +50,36 @@ void emitSlot(KernelEmitter &emitter, cta::SlotOp op) {
   emitter.define(op, {b.CreateInBoundsGEP(b.getInt8Ty(), emitter.scalar(op.getChannel()), offset)});
 }
 
+/// A position less `limit`, where it is that far on.
+static llvm::Value *wrapped(llvm::IRBuilder<> &b, llvm::Value *position, uint32_t limit) {
+  llvm::Value *end = b.getInt32(limit);
+  return b.CreateSelect(b.CreateICmpUGE(position, end), b.CreateSub(position, end), position);
+}
+
+// Where rounds are powers of two, bits of the number of a use say all of it, and it may wrap.
+void emitRing(KernelEmitter &emitter, cta::RingAdvanceOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *sum = b.CreateAdd(emitter.scalar(op.getPosition()), b.getInt32(op.getBy()));
+  emitter.define(op,
+                 {llvm::isPowerOf2_32(op.getSlots()) ? sum : wrapped(b, sum, 2 * op.getSlots())});
+}
+void emitRing(KernelEmitter &emitter, cta::RingSlotOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *position = emitter.scalar(op.getPosition());
+  emitter.define(op, {llvm::isPowerOf2_32(op.getSlots())
+                          ? b.CreateAnd(position, b.getInt32(op.getSlots() - 1))
+                          : wrapped(b, position, op.getSlots())});
+}
+void emitRing(KernelEmitter &emitter, cta::RingParityOp op) {
+  llvm::IRBuilder<> &b = emitter.b;
+  llvm::Value *position = emitter.scalar(op.getPosition());
+  llvm::Value *parity =
+      llvm::isPowerOf2_32(op.getSlots())
+          ? b.CreateAnd(b.CreateLShr(position, llvm::Log2_32(op.getSlots())), b.getInt32(1))
+          : b.CreateZExt(b.CreateICmpUGE(position, b.getInt32(op.getSlots())), b.getInt32Ty());
+  emitter.define(op, {op.getBefore() ? b.CreateXor(parity, b.getInt32(1)) : parity});
+}
+
 void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op) {
   cta::BufferType buffer = op.getBuffer().getType();
   SharedReader reader(emitter, *cta::layoutOf(op.getType()), buffer.getLayout().getLayout(),

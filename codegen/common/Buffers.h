@@ -9,6 +9,9 @@ namespace sectile {
 mlir::LogicalResult emitAlloc(KernelEmitter &emitter, cta::AllocOp op);
 mlir::LogicalResult emitChannel(KernelEmitter &emitter, cta::ChannelOp op);
 void emitSlot(KernelEmitter &emitter, cta::SlotOp op);
+void emitRing(KernelEmitter &emitter, cta::RingAdvanceOp op);
+void emitRing(KernelEmitter &emitter, cta::RingSlotOp op);
+void emitRing(KernelEmitter &emitter, cta::RingParityOp op);
 void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op);
 void emitLocalStore(KernelEmitter &emitter, cta::LocalStoreOp op);
 mlir::LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op);

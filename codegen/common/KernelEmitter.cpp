@@ -587,6 +587,8 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AllocOp alloc) { result = emitAlloc(*this, alloc); })
       .Case([&](cta::ChannelOp channel) { result = emitChannel(*this, channel); })
       .Case([&](cta::SlotOp slot) { emitSlot(*this, slot); })
+      .Case<cta::RingAdvanceOp, cta::RingSlotOp, cta::RingParityOp>(
+          [&](auto ring) { emitRing(*this, ring); })
       .Case([&](cta::PermuteBufferOp permute) { define(permute, {scalar(permute.getSource())}); })
       .Case([&](cta::LocalLoadOp load) { emitLocalLoad(*this, load); })
       .Case([&](cta::LocalStoreOp store) { emitLocalStore(*this, store); })

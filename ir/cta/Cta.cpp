@@ -345,6 +345,14 @@ LogicalResult AcquireOp::verify() {
   return verifySlot(*this, getChannel().getType(), getBuffer().getType());
 }
 
+uint32_t RingAdvanceOp::resultOf(uint32_t position) {
+  return (position + getBy()) % (2 * getSlots());
+}
+uint32_t RingSlotOp::resultOf(uint32_t position) { return position % getSlots(); }
+uint32_t RingParityOp::resultOf(uint32_t position) {
+  return (position / getSlots() + getBefore()) & 1;
+}
+
 LogicalResult SlotOp::verify() {
   return verifySlot(*this, getChannel().getType(), getBuffer().getType());
 }

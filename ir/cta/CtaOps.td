@@ -524,8 +524,12 @@ def Cta_WaitOp : Cta_ChannelUseOp<"wait", "consumer: until the data of use `slot
 }
 
 def Cta_ReleaseOp : Cta_ChannelUseOp<"release", "consumer: use `slot` has been read"> {
-  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot);
-  let assemblyFormat = "$channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
+  let description = [{
+    `previous`: the use before `slot` has been read, by a dot that was in flight over the end of an iteration. A loop with
+    such a release is one use behind: its first iteration releases nothing, and another release behind the loop the last use.
+  }];
+  let arguments = (ins Variadic<Cta_ChannelType>:$channels, I32:$slot, UnitAttr:$previous);
+  let assemblyFormat = "(`previous` $previous^)? $channels `[` $slot `]` attr-dict `:` qualified(type($channels))";
 }
 
 def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
@@ -534,6 +538,31 @@ def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
   let results = (outs Cta_BufferType:$buffer);
   let assemblyFormat = "$channel `[` $index `]` attr-dict `:` qualified(type($channel)) `->` qualified(type($buffer))";
   let hasVerifier = 1;
+}
+
+class Cta_RingOp<string mnemonic, string text> : Cta_Op<mnemonic, [Pure]> {
+  let summary = text;
+  let description = [{
+    A position in a ring of n slots is a number below 2n: the slot, and n more in rounds of odd number. It says what a thread
+    needs of the number of a use, its remainder and the parity of its quotient by n, and no thread divides.
+  }];
+  let results = (outs I32:$result);
+  let extraClassDeclaration = [{
+    /// Of a position that is known.
+    uint32_t resultOf(uint32_t position);
+  }];
+}
+def Cta_RingAdvanceOp : Cta_RingOp<"ring_advance", "the position that is so many uses further"> {
+  let arguments = (ins I32:$position, ConfinedAttr<I32Attr, [IntPositive]>:$by, ConfinedAttr<I32Attr, [IntPositive]>:$slots);
+  let assemblyFormat = "$position `by` $by `of` $slots attr-dict";
+}
+def Cta_RingSlotOp : Cta_RingOp<"ring_slot", "the slot at a position"> {
+  let arguments = (ins I32:$position, ConfinedAttr<I32Attr, [IntPositive]>:$slots);
+  let assemblyFormat = "$position `of` $slots attr-dict";
+}
+def Cta_RingParityOp : Cta_RingOp<"ring_parity", "the parity of the round of a position, or of the round before"> {
+  let arguments = (ins I32:$position, ConfinedAttr<I32Attr, [IntPositive]>:$slots, UnitAttr:$before);
+  let assemblyFormat = "$position `of` $slots (`before` $before^)? attr-dict";
 }
 
 //===-- Debugging: what `lower-debug` makes of assertions and prints; ir/DebugLog.h has the log's form ------------===//

@@ -1,6 +1,7 @@
 // What scalar arithmetic gives for numbers. Operands are evaluated in 64 bits and the result is cut
 // to its type's.
 #include "passes/analysis/Scalars.h"
+#include "ir/cta/Cta.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -56,7 +57,8 @@ bool isScalarArithmetic(Operation *op) {
              arith::ShRSIOp, arith::ShRUIOp, arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp,
              arith::MaxUIOp, arith::CmpIOp, arith::SelectOp, arith::ExtSIOp, arith::ExtUIOp,
              arith::TruncIOp, arith::IndexCastOp, arith::IndexCastUIOp, math::AbsIOp, math::CtPopOp,
-             math::CountLeadingZerosOp, math::CountTrailingZerosOp>(op) &&
+             math::CountLeadingZerosOp, math::CountTrailingZerosOp, cta::RingAdvanceOp,
+             cta::RingSlotOp, cta::RingParityOp>(op) &&
          op->getResult(0).getType().isIntOrIndex();
 }
 
@@ -112,6 +114,8 @@ Number evaluate(Operation *op, ArrayRef<Number> operands) {
             return std::min<unsigned>(llvm::countr_zero(ua), bits);
           })
           .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](auto) { return ua; })
+          .Case<cta::RingAdvanceOp, cta::RingSlotOp, cta::RingParityOp>(
+              [&](auto ring) { return ring.resultOf(ua); })
           .Default([&](Operation *) { return a; });
   return signExtended(result, resultBits);
 }

@@ -253,6 +253,11 @@ std::optional<LinearCount> linearCount(Value count) {
       return std::nullopt;
     return LinearCount{from->base, unsigned(from->offset + *step)};
   }
+  if (auto advance = count.getDefiningOp<cta::RingAdvanceOp>()) {
+    auto from = linearCount(advance.getPosition());
+    return from ? std::optional(LinearCount{from->base, from->offset + advance.getBy()})
+                : std::nullopt;
+  }
   auto argument = dyn_cast<BlockArgument>(count);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
                        : count.getDefiningOp<scf::ForOp>();
@@ -284,28 +289,38 @@ llvm::SmallPtrSet<const void *, 8> countsOf(ArrayRef<Value> bases) {
   return counts;
 }
 
-std::optional<LinearCount> ringPosition(Value index, unsigned depth) {
+std::optional<LinearCount> ringPosition(Value slot, unsigned depth) {
   if (depth == 1)
     return LinearCount{};
-  auto rem = index.getDefiningOp<arith::RemUIOp>();
-  if (rem && constantInt(rem.getRhs()) != depth)
-    return std::nullopt;
-  auto position = linearCount(rem ? rem.getLhs() : index);
-  // Without the modulo only a constant is sure to be in the ring.
-  if (!position || (!rem && position->base))
+  auto of = slot.getDefiningOp<cta::RingSlotOp>();
+  auto position = linearCount(of ? of.getPosition() : slot);
+  // Only a constant is a slot itself.
+  if (!position || (!of && position->base))
     return std::nullopt;
   return LinearCount{position->base, position->offset % depth};
 }
 
-Value ringIndex(OpBuilder &builder, Location loc, Value use, unsigned depth) {
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, value, 32);
-  };
-  if (depth == 1)
-    return constant(0);
-  if (auto value = constantInt(use))
-    return constant(*value % depth);
-  return arith::RemUIOp::create(builder, loc, use, constant(depth));
+/// A ring's operation, or its constant result.
+template <class RingOp, class... Attributes>
+static Value ofRing(OpBuilder &builder, Location loc, Value position, Attributes... attributes) {
+  auto op = RingOp::create(builder, loc, builder.getI32Type(), position, attributes...);
+  auto known = constantInt(position);
+  if (!known)
+    return op;
+  Value constant = arith::ConstantIntOp::create(builder, loc, op.resultOf(*known), 32);
+  op.erase();
+  return constant;
+}
+
+Value ringAdvance(OpBuilder &builder, Location loc, Value position, int64_t by, unsigned depth) {
+  return ofRing<cta::RingAdvanceOp>(builder, loc, position, uint32_t(by), depth);
+}
+Value ringSlot(OpBuilder &builder, Location loc, Value position, unsigned depth) {
+  return depth == 1 ? arith::ConstantIntOp::create(builder, loc, 0, 32).getResult()
+                    : ofRing<cta::RingSlotOp>(builder, loc, position, depth);
+}
+Value ringParity(OpBuilder &builder, Location loc, Value position, unsigned depth, bool before) {
+  return ofRing<cta::RingParityOp>(builder, loc, position, depth, before);
 }
 
 } // namespace sectile

@@ -100,15 +100,21 @@ struct LinearCount {
   mlir::Value base;
   unsigned offset = 0;
 };
-/// Understands constants and what is added to a count, in i32.
+/// Understands constants, and what is added to a count or advances it in a ring, in i32.
 std::optional<LinearCount> linearCount(mlir::Value count);
 /// The base of a count and those that loops make of it, or it of.
 llvm::SmallPtrSet<const void *, 8> countsOf(llvm::ArrayRef<mlir::Value> bases);
-/// The use, modulo the depth, that an index stands for: understands what `ringIndex` makes.
-std::optional<LinearCount> ringPosition(mlir::Value index, unsigned depth);
-/// The ring's index for a use: use modulo depth.
-mlir::Value ringIndex(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value use,
-                      unsigned depth);
+/// The use, modulo the depth, that a slot's number stands for: understands what `ringSlot` makes.
+std::optional<LinearCount> ringPosition(mlir::Value slot, unsigned depth);
+
+/// The position in a ring that is `by` uses after another, its slot, and the parity of its round or
+/// of the round before: operations, or a constant of a constant.
+mlir::Value ringAdvance(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value position,
+                        int64_t by, unsigned depth);
+mlir::Value ringSlot(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value position,
+                     unsigned depth);
+mlir::Value ringParity(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value position,
+                       unsigned depth, bool before);
 
 /// A constant's value.
 std::optional<int64_t> constantInt(mlir::Value value);

@@ -161,13 +161,14 @@ private:
     return visitBranches(op, state);
   }
 
-  // Whether an operation is on the use that comes `after` the oldest one.
+  // Whether an operation is on the use that comes `after` the oldest one, where that is `before`
+  // the number it has.
   static LogicalResult check(Operation *op, Value channel, const Ring &ring, Value number,
-                             unsigned after) {
+                             unsigned after, unsigned before = 0) {
     std::optional<LinearCount> count = linearCount(number);
     if (!count || !ring.first)
       return fail(op, channel, "has a use's number that no loop counts from 0 on");
-    const Number found{count->base.getAsOpaquePointer(), count->offset},
+    const Number found{count->base.getAsOpaquePointer(), int64_t(count->offset) - before},
         next{ring.first->base, ring.first->offset + after};
     if (found == next)
       return success();
@@ -237,7 +238,7 @@ private:
       Ring &ring = state.rings[channel];
       if (!ring.read)
         return fail(release, channel, "releases a use that was not waited for");
-      if (failed(check(release, channel, ring, release.getSlot(), 0)))
+      if (failed(check(release, channel, ring, release.getSlot(), 0, release.getPrevious())))
         return failure();
       --ring.read;
       ++ring.first->offset;
@@ -411,10 +412,29 @@ private:
     return success();
   }
 
+  // Puts a use before all others, that was read and is released in a loop's first iteration: as in
+  // all iterations that follow.
+  static void lag(State &state, Value channel) {
+    Ring &ring = state.rings[channel];
+    ++ring.read;
+    if (ring.first)
+      --ring.first->offset;
+    for (auto &[buffer, use] : state.buffers)
+      if (use.first == channel && use.second >= 0)
+        ++use.second;
+    for (auto &[dot, read] : state.inFlight)
+      for (ReadInFlight &each : read)
+        if (each.use.first == channel)
+          ++each.use.second;
+  }
+
   LogicalResult visitFor(scf::ForOp loop, State &state) {
     Block &body = *loop.getBody();
     if (failed(rename(loop, state, loop.getInitArgs(), loop.getRegionIterArgs())))
       return failure();
+    for (auto release : body.getOps<cta::ReleaseOp>())
+      if (release.getPrevious() && isa<BlockArgument>(linearCount(release.getSlot())->base))
+        llvm::for_each(release.getChannels(), [&](Value channel) { lag(state, channel); });
     for (;;) {
       State before = state, end = state;
       if (failed(visit(body, end)) ||

@@ -513,7 +513,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       } else if (auto commit = dyn_cast<tile::CommitOp>(user)) {
         cta::CommitOp::create(builder, loc, made, commit.getUse());
       } else if (auto release = dyn_cast<tile::ReleaseOp>(user)) {
-        cta::ReleaseOp::create(builder, loc, made, release.getUse());
+        cta::ReleaseOp::create(builder, loc, made, release.getUse(), /*previous=*/false);
       } else if (auto wait = dyn_cast<tile::WaitOp>(user)) {
         SmallVector<Type> types;
         for (const SlotTile &tile : tiles)

@@ -11,6 +11,7 @@
 #include "passes/channels/ChannelUses.h"
 #include "passes/loops/CarriedValues.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_LOWERCHANNELS
@@ -31,6 +32,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     drain(uses);
     numbers.clear();
     countOn(uses);
+    countPositions();
     makeMbarriers(uses);
     drainMasked(uses);
     SmallVector<Operation *> ops;
@@ -45,7 +47,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       if (auto acquire = dyn_cast<cta::AcquireOp>(op)) {
         if (Value made = filledByWarps.lookup(acquire.getChannel()))
           waitForPhase(builder, op->getLoc(), emptied.lookup(made), acquire.getSlot(),
-                       /*rounds=*/1);
+                       /*before=*/true);
         acquire.replaceAllUsesWith(
             slotOf(builder, op->getLoc(), acquire.getChannel(), acquire.getSlot()));
       }
@@ -69,7 +71,6 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       }
       op->erase();
     }
-    finishDots();
     eraseDeadCode(getOperation());
   }
 
@@ -149,6 +150,61 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
   DenseMap<std::pair<Value, Value>, Value> numbers; ///< of uses ahead of a loop
 
+  /// Has loops count positions in rings, in place of uses.
+  void countPositions() {
+    counted.clear();
+    sums.clear();
+    getOperation().walk([&](Operation *op) {
+      if (auto acquire = dyn_cast<cta::AcquireOp>(op))
+        acquire.getSlotMutable().assign(positionOf(acquire.getChannel(), acquire.getSlot()));
+      else
+        llvm::TypeSwitch<Operation *>(op).Case<cta::CommitOp, cta::WaitOp, cta::ReleaseOp>(
+            [&](auto use) {
+              use.getSlotMutable().assign(positionOf(use.getChannels().front(), use.getSlot()));
+            });
+    });
+  }
+
+  Value positionOf(Value channel, Value use) {
+    const unsigned depth = cast<cta::ChannelType>(channel.getType()).getDepth();
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfterValue(use);
+    if (auto constant = constantInt(use))
+      return *constant < 2 * depth
+                 ? use
+                 : arith::ConstantIntOp::create(builder, use.getLoc(), *constant % (2 * depth), 32);
+    if (auto sum = use.getDefiningOp<arith::AddIOp>()) {
+      if (!sums.contains(sum)) {
+        const int64_t by = *constantInt(sum.getRhs()) % (2 * depth);
+        Value base = positionOf(channel, sum.getLhs());
+        sums[sum] = by ? ringAdvance(builder, use.getLoc(), base, by, depth) : base;
+      }
+      return sums[sum];
+    }
+    auto argument = dyn_cast<BlockArgument>(use);
+    auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                         : use.getDefiningOp<scf::ForOp>();
+    if (!loop) // it is a position already
+      return use;
+    const unsigned number = argument ? argument.getArgNumber() - loop.getNumInductionVars()
+                                     : cast<OpResult>(use).getResultNumber();
+    const auto [known, isNew] = counted.try_emplace(loop.getRegionIterArg(number), depth);
+    if (!isNew) {
+      if (known->second != depth) {
+        channelError(loop) << "counts the uses of rings of different depths by one number";
+        signalPassFailure();
+      }
+      return use;
+    }
+    OpOperand &first = loop.getInitArgsMutable()[number];
+    first.set(positionOf(channel, first.get()));
+    OpOperand &next = loop.getBody()->getTerminator()->getOpOperand(number);
+    next.set(positionOf(channel, next.get()));
+    return use;
+  }
+  DenseMap<Value, Value> sums;       ///< positions by the numbers of uses that they are for
+  DenseMap<Value, unsigned> counted; ///< what loops count positions by, and in how many slots
+
   // What the engine fills together is waited for together: one mbarrier for the buffers of a use,
   // which the copies of that use signal. Where all warps of a partition fill a slot, each of them
   // arrives there as well.
@@ -223,15 +279,15 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       }
       OpBuilder builder(copy);
       copy.getBarriersMutable().assign(signalled);
-      copy.getIndexMutable().assign(ringIndex(builder, copy.getLoc(), acquire.getSlot(),
-                                              acquire.getChannel().getType().getDepth()));
+      copy.getIndexMutable().assign(ringSlot(builder, copy.getLoc(), acquire.getSlot(),
+                                             acquire.getChannel().getType().getDepth()));
       if (begun.insert({signalled, acquire.getSlot()}).second) {
         copy.setExpects(bytes.lookup(signalled));
         // The own block's readers first: for them the block says so to the other one.
         if (Value empty = emptied.lookup(signalled);
             empty &&
             llvm::none_of(filledByWarps, [&](auto &filled) { return filled.second == signalled; }))
-          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*rounds=*/1);
+          waitForPhase(builder, copy.getLoc(), empty, acquire.getSlot(), /*before=*/true);
         if (freed.contains(signalled))
           acquireInCluster(copy, acquire.getSlot());
       }
@@ -258,111 +314,72 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     });
   }
 
-  /// Before the first copy of a use: what the other block copies, too, it copies into both. Of a
-  /// slot's first use nobody has read anything.
+  /// Before the first copy of a use: what the other block copies, too, it copies into both.
   void acquireInCluster(cta::TensorCopyBlockOp copy, Value use) {
     OpBuilder builder(copy);
     const Location loc = copy.getLoc();
     Value signalled = copy.getBarriers();
     const unsigned depth = cast<cta::MbarriersType>(signalled.getType()).getCount();
-    auto number = [&](int64_t value) -> Value {
-      return arith::ConstantIntOp::create(builder, loc, value, 32);
-    };
-    Value isAgain =
-        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::uge, use, number(depth));
-    if (auto known = constantInt(isAgain); known && !*known)
-      return;
-    Value when = copy.getWhen() ? builder.createOrFold<arith::AndIOp>(loc, isAgain, copy.getWhen())
-                                : isAgain;
-    // Of each slot's uses the second waits for the first phase.
-    Value turn = arith::DivUIOp::create(builder, loc, use, number(depth));
-    Value parity = arith::AndIOp::create(
-        builder, loc, arith::AddIOp::create(builder, loc, turn, number(1)), number(1));
     SmallVector<Value> buffers;
     for (Value channel : filledTogether.lookup(signalled))
       buffers.push_back(slotOf(builder, loc, channel, use));
-    cta::ClusterAcquireOp::create(builder, loc, buffers, freed.lookup(signalled),
-                                  ringIndex(builder, loc, use, depth), parity, when);
+    cta::ClusterAcquireOp::create(
+        builder, loc, buffers, freed.lookup(signalled), ringSlot(builder, loc, use, depth),
+        ringParity(builder, loc, use, depth, /*before=*/false), copy.getWhen());
   }
 
   void waitForFilled(OpBuilder &builder, cta::WaitOp wait) {
     waitForPhase(builder, wait.getLoc(), mbarriers.lookup(wait.getChannels()[0]), wait.getSlot(),
-                 /*rounds=*/0);
+                 /*before=*/false);
   }
 
-  // Each phase of an mbarrier is one use of its slot. Waits for the use that came `rounds` rounds
-  // of the ring earlier. Before a slot's first use that is the phase before the first, which counts
+  // Each phase of an mbarrier is one use of its slot. Waits for that of a use, or of the one a
+  // round `before` it. Before a slot's first use that is the phase before the first, which counts
   // as over.
-  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, unsigned rounds) {
+  void waitForPhase(OpBuilder &builder, Location loc, Value barriers, Value use, bool before) {
     const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
-    auto number = [&](int64_t value) -> Value {
-      return arith::ConstantIntOp::create(builder, loc, value, 32);
-    };
-    Value phase = arith::DivUIOp::create(builder, loc, use, number(depth));
-    if (rounds)
-      phase = arith::AddIOp::create(builder, loc, phase, number(rounds));
-    Value parity = arith::AndIOp::create(builder, loc, phase, number(1));
-    cta::MbarrierWaitOp::create(builder, loc, barriers, ringIndex(builder, loc, use, depth),
-                                parity);
+    cta::MbarrierWaitOp::create(builder, loc, barriers, ringSlot(builder, loc, use, depth),
+                                ringParity(builder, loc, use, depth, before));
   }
 
   // Signals the producer that this slot is free: arrives at its empty mbarrier.
   void signalEmpty(OpBuilder &builder, cta::ReleaseOp release) {
-    if (Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front())))
-      arrive(builder, release.getLoc(), release.getChannels(), release.getSlot(), empty,
-             /*written=*/false);
+    Value empty = emptied.lookup(mbarriers.lookup(release.getChannels().front()));
+    if (!empty)
+      return;
+    const Location loc = release.getLoc();
+    Value use = release.getSlot(), when;
+    if (release.getPrevious()) {
+      when = hasPrevious(builder, release);
+      const unsigned depth = cast<cta::MbarriersType>(empty.getType()).getCount();
+      use = ringAdvance(builder, loc, use, 2 * depth - 1, depth);
+    }
+    arrive(builder, loc, release.getChannels(), use, empty, /*written=*/false, when);
+  }
+
+  /// Whether there is a use to release: in a loop's iterations but the first, and behind a loop
+  /// that had any.
+  static Value hasPrevious(OpBuilder &builder, cta::ReleaseOp release) {
+    const Value count = linearCount(release.getSlot())->base;
+    const Location loc = release.getLoc();
+    if (auto loop = count.getDefiningOp<scf::ForOp>())
+      return arith::CmpIOp::create(builder, loc,
+                                   loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
+                                                         : arith::CmpIPredicate::slt,
+                                   loop.getLowerBound(), loop.getUpperBound());
+    auto loop = cast<scf::ForOp>(cast<BlockArgument>(count).getOwner()->getParentOp());
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
+                                 loop.getLowerBound());
   }
 
   static void arrive(OpBuilder &builder, Location loc, ValueRange channels, Value use,
-                     Value barriers, bool written) {
+                     Value barriers, bool written, Value when = {}) {
     SmallVector<Value> buffers;
     for (Value channel : channels)
       buffers.push_back(slotOf(builder, loc, channel, use));
     const unsigned depth = cast<cta::MbarriersType>(barriers.getType()).getCount();
     cta::MbarrierArriveOp::create(builder, loc, buffers, barriers,
-                                  ringIndex(builder, loc, use, depth), Value(), written);
-  }
-
-  // Makes each dot in flight a plain dot, which gives a tile. overlap-dots decides later which ones
-  // are in flight again.
-  void finishDots() {
-    SmallVector<cta::DotStartOp> starts;
-    SmallVector<cta::DotWaitOp> waits;
-    SmallVector<cta::DotBeginOp> begins;
-    auto finish = [](Value value) {
-      if (auto type = dyn_cast<cta::InFlightType>(value.getType()))
-        value.setType(type.getTile());
-    };
-    if (hasChannelsByHand(getOperation())) // they wait themselves
-      return;
-    getOperation().walk([&](Operation *op) {
-      if (auto start = dyn_cast<cta::DotStartOp>(op))
-        starts.push_back(start);
-      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
-        waits.push_back(wait);
-      if (auto begin = dyn_cast<cta::DotBeginOp>(op))
-        begins.push_back(begin);
-      llvm::for_each(op->getResults(), finish);
-      for (Region &region : op->getRegions())
-        for (Block &block : region)
-          llvm::for_each(block.getArguments(), finish);
-    });
-    for (cta::DotStartOp start : starts) {
-      OpBuilder builder(start);
-      Value sums = cta::DotOp::create(builder, start.getLoc(), start->getResult(0).getType(),
-                                      start.getA(), start.getB(), start.getAcc(),
-                                      start.getInstructionAttr(), start.getPrecision());
-      start->getResult(0).replaceAllUsesWith(sums);
-      start.erase();
-    }
-    for (cta::DotWaitOp wait : waits) {
-      wait->replaceAllUsesWith(wait->getOperands());
-      wait.erase();
-    }
-    for (cta::DotBeginOp begin : begins) {
-      begin->replaceAllUsesWith(begin->getOperands());
-      begin.erase();
-    }
+                                  ringSlot(builder, loc, use, depth), when, written);
   }
 
   // Copies that nobody waits for may not outlive the ring's place: waits for all of them after the
@@ -411,14 +428,16 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
       }
       OpBuilder builder(&getContext());
       builder.setInsertionPointAfter(last);
-      auto number = [&](int64_t value) -> Value {
-        return arith::ConstantIntOp::create(builder, channel.getLoc(), value, 32);
-      };
+      const Location loc = channel.getLoc();
+      const unsigned depth = channel.getType().getDepth();
       for (unsigned i = 0; i < left->count; ++i) {
-        Value use = number(left->offset + i);
-        if (left->base)
-          use = arith::AddIOp::create(builder, channel.getLoc(), left->base, use);
-        waitForPhase(builder, channel.getLoc(), made, use, /*rounds=*/0);
+        const int64_t after = (left->offset + i) % (2 * depth);
+        Value use = left->base;
+        if (!use)
+          use = arith::ConstantIntOp::create(builder, loc, after, 32);
+        else if (after)
+          use = ringAdvance(builder, loc, use, after, depth);
+        waitForPhase(builder, channel.getLoc(), made, use, /*before=*/false);
       }
     });
   }
@@ -434,7 +453,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
 
   static Value slotOf(OpBuilder &builder, Location loc, Value channel, Value use) {
     auto type = cast<cta::ChannelType>(channel.getType());
-    Value index = ringIndex(builder, loc, use, type.getDepth());
+    Value index = ringSlot(builder, loc, use, type.getDepth());
     return cta::SlotOp::create(builder, loc, type.getBuffer(), channel, index);
   }
 };

@@ -192,10 +192,10 @@ public:
     }
     carryAhead(builder, next);
     steadyState();
-    const ValueRange counts = loop.getResults().take_back(numCounters());
-    for (auto [i, group] : llvm::enumerate(groups)) {
+    const ValueRange counts = loop.getResults().take_back(numCounters);
+    for (const Group &group : groups) {
       release(group);
-      fetched.rings.push_back({group.channels, counts[counts.size() == 1 ? 0 : i]});
+      fetched.rings.push_back({group.channels, counts[group.counter]});
     }
     return fetched;
   }
@@ -208,6 +208,7 @@ private:
     bool isDelayed;      ///< likewise
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
+    unsigned counter = 0;          ///< the number of its counter among those that the loop carries
     Value use = {};                ///< that an iteration reads
     Operation *lastTile = nullptr; ///< the last read of a tile, once made
   };
@@ -240,7 +241,17 @@ private:
     llvm::sort(groups, [](const Group &a, const Group &b) {
       return a.isEarly != b.isEarly ? a.isEarly : a.consumer->isBeforeInBlock(b.consumer);
     });
+    // Rings of one depth are counted together. Warps that run ahead may be at different uses of
+    // different channels when the loop is done.
+    for (Group &group : groups) {
+      const Group *alike = llvm::find_if(groups, [&](const Group &other) {
+        return &other == &group ||
+               (producer != Producer::OtherWarps && slotsOf(other) == slotsOf(group));
+      });
+      group.counter = alike == &group ? numCounters++ : alike->counter;
+    }
   }
+  unsigned slotsOf(const Group &group) const { return group.loads.front()->slots(depth); }
 
   void makeChannels(OpBuilder &builder) {
     for (Group &group : groups)
@@ -287,7 +298,6 @@ private:
     auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
     Value first = loop.getLowerBound();
     Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
-    auto slotOf = [&](unsigned use) { return number(builder, builder.getI32Type(), use); };
     auto insideOf = [&](unsigned use) {
       return use == 0
                  ? entered
@@ -305,8 +315,7 @@ private:
     // The first use is always read.
     auto issueEarly = [&](unsigned use) {
       IRMapping map = mapOf(use);
-      issue(builder, /*isEarly=*/true, map, slotOf(use), insideOf(use),
-            use ? insideOf(use - 1) : Value());
+      issue(builder, /*isEarly=*/true, map, use, insideOf(use), use ? insideOf(use - 1) : Value());
     };
     if (early)
       issueEarly(0);
@@ -316,8 +325,8 @@ private:
         issueEarly(use + 1);
       IRMapping map = mapOf(use);
       map.map(loop.getRegionIterArgs(), carried);
-      Value inside = insideOf(use), slot = slotOf(use);
-      fill(builder, issue(builder, /*isEarly=*/false, map, slot, inside, inside), slot);
+      Value inside = insideOf(use);
+      fill(builder, issue(builder, /*isEarly=*/false, map, use, inside, inside), use);
       for (unsigned n : slice().carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
     }
@@ -342,7 +351,7 @@ private:
           readBuffer(before,
                      {&first->getOpOperand(reader.operand->getOperandNumber()), reader.order},
                      buffer);
-      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use);
+      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use, /*previous=*/false);
     }
     return first;
   }
@@ -354,14 +363,11 @@ private:
     return cta::WaitOp::create(builder, group.consumer->getLoc(), types, group.channels, use);
   }
 
-  /// Warps that run ahead may be at different uses of different channels when the loop is done.
-  unsigned numCounters() const { return producer == Producer::OtherWarps ? groups.size() : 1; }
-
   // Lets the loop carry, besides what it does, the values ahead and the numbers of the uses.
   void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
     SmallVector<Value> inits(loop.getInitArgs());
     llvm::append_range(inits, next);
-    inits.append(numCounters(), from ? from->uses : number(builder, builder.getI32Type(), 0));
+    inits.append(numCounters, from ? from->uses : number(builder, builder.getI32Type(), 0));
     auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
                                     loop.getUpperBound(), loop.getStep(), inits);
     wider.setUnsignedCmp(loop.getUnsignedCmp());
@@ -378,8 +384,7 @@ private:
   void steadyState() {
     Location loc = loop.getLoc();
     Block::BlockArgListType arguments = loop.getRegionIterArgs();
-    Block::BlockArgListType counters = arguments.take_back(numCounters());
-    use = counters.front();
+    counters = llvm::to_vector_of<Value>(arguments.take_back(numCounters));
     Operation *terminator = loop.getBody()->getTerminator();
     SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
     SmallVector<Value> yielded;
@@ -388,13 +393,12 @@ private:
       early->moveBefore(loop.getBody(), loop.getBody()->begin());
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      group.use = group.isEarly ? usesFromNow(builder, 1) : use;
+      group.use = useOf(builder, group, group.isEarly);
       if (producer == Producer::OtherWarps) {
-        group.use = counters[i];
         addressesBefore(group);
         IRMapping map;
         Value always = number(builder, builder.getI1Type(), 1);
-        issueGroup(builder, group, map, group.use, always, always);
+        issueGroup(builder, group, map, 0, always, always);
       }
       auto wait = waitFor(builder, group, group.use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
@@ -407,7 +411,7 @@ private:
         yielded = issueAhead(builder);
     }
     if (early) {
-      Value known = arguments.drop_back().back();
+      Value known = arguments.drop_back(numCounters).back();
       early.getResult().replaceAllUsesWith(known);
       yielded.push_back(early);
     }
@@ -439,9 +443,15 @@ private:
         op->moveBefore(group.consumer);
   }
 
-  Value usesFromNow(OpBuilder &builder, unsigned count) {
-    return arith::AddIOp::create(builder, loop.getLoc(), use,
-                                 number(builder, builder.getI32Type(), count));
+  /// The number of the use that is so many after that of an iteration, or after the first ahead of
+  /// the loop.
+  Value useOf(OpBuilder &builder, const Group &group, unsigned later) {
+    Value count = number(builder, builder.getI32Type(), later);
+    if (counters.empty())
+      return count;
+    return later ? arith::AddIOp::create(builder, loop.getLoc(), counters[group.counter], count)
+                       .getResult()
+                 : counters[group.counter];
   }
 
   // Issues what an iteration does for later ones. Gives what the slice carries on.
@@ -459,26 +469,24 @@ private:
     Value inside = isInside(builder, iv, ahead);
     if (early) {
       IRMapping map = mapAhead(ahead + 1);
-      issue(builder, /*isEarly=*/true, map, usesFromNow(builder, ahead + 1),
-            isInside(builder, iv, ahead + 1), inside);
+      issue(builder, /*isEarly=*/true, map, ahead + 1, isInside(builder, iv, ahead + 1), inside);
     }
     IRMapping map = mapAhead(ahead);
     for (auto [k, n] : llvm::enumerate(slice().carriedNumbers()))
       map.map(loop.getRegionIterArgs()[n], loop.getRegionIterArgs()[numCarried + k]);
-    Value slot = usesFromNow(builder, ahead);
-    SmallVector<Value> loaded = issue(builder, /*isEarly=*/false, map, slot, inside, inside);
+    SmallVector<Value> loaded = issue(builder, /*isEarly=*/false, map, ahead, inside, inside);
     SmallVector<Value> yielded;
     for (unsigned n : slice().carriedNumbers())
       yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
     OpBuilder end(terminator);
-    fill(end, loaded, slot);
+    fill(end, loaded, ahead);
     return yielded;
   }
 
   // Computes the addresses of one iteration and copies what is there, or gives it. Where that
   // iteration is not `inside` the loop nothing may be read. Somebody waits for the use where
   // `isAwaited`, or always where that is null.
-  SmallVector<Value> issue(OpBuilder &builder, bool isEarly, IRMapping &map, Value slot,
+  SmallVector<Value> issue(OpBuilder &builder, bool isEarly, IRMapping &map, unsigned later,
                            Value inside, Value isAwaited) {
     for (Operation *op : slices[isEarly].inOrder()) {
       Operation *clone = builder.clone(*op, map);
@@ -491,13 +499,14 @@ private:
     SmallVector<Value> loaded;
     for (const Group &group : groups)
       if (group.isEarly == isEarly)
-        llvm::append_range(loaded, issueGroup(builder, group, map, slot, inside, isAwaited));
+        llvm::append_range(loaded, issueGroup(builder, group, map, later, inside, isAwaited));
     return loaded;
   }
 
-  SmallVector<Value> issueGroup(OpBuilder &builder, const Group &group, IRMapping &map, Value slot,
-                                Value inside, Value isAwaited) {
+  SmallVector<Value> issueGroup(OpBuilder &builder, const Group &group, IRMapping &map,
+                                unsigned later, Value inside, Value isAwaited) {
     SmallVector<Value> loaded;
+    const Value slot = producer == Producer::Registers ? Value() : useOf(builder, group, later);
     for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
       cta::AcquireOp buffer;
       if (producer != Producer::Registers)
@@ -522,10 +531,11 @@ private:
   }
 
   // Stores what registers hold into the buffers of a use.
-  void fill(OpBuilder &builder, ArrayRef<Value> loaded, Value slot) {
+  void fill(OpBuilder &builder, ArrayRef<Value> loaded, unsigned later) {
     if (producer != Producer::Registers)
       return;
     for (Group &group : groups) {
+      Value slot = useOf(builder, group, later);
       for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
         Location loc = fetched->load->getLoc();
         auto buffer = cta::AcquireOp::create(builder, loc, fetched->buffer, channel, slot);
@@ -600,7 +610,7 @@ private:
       }
     OpBuilder builder(last->getContext());
     builder.setInsertionPointAfter(last);
-    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use);
+    cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use, /*previous=*/false);
   }
 
   const AddressSlice &slice() const { return slices[false]; }
@@ -613,7 +623,8 @@ private:
   cta::DotOp early;
   const Ring *from;
   SmallVector<Group> groups;
-  Value use;
+  unsigned numCounters = 0;
+  SmallVector<Value> counters; ///< of uses, in the loop
 };
 
 bool isZero(Attribute constant) {

@@ -135,39 +135,46 @@ std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
 
 namespace {
 
-/// What a dot reads, and where in its ring that is.
+/// What a dot reads, and which use of its ring that is.
 class ReadSlot {
 public:
-  explicit ReadSlot(Value operand) : read(originOf(operand)) {
-    if (auto channel = dyn_cast_if_present<cta::ChannelOp>(read.owner); channel && read.index) {
+  explicit ReadSlot(Value operand) : owner(originOf(operand).owner), use(useOf(operand)) {
+    if (auto channel = dyn_cast_if_present<cta::ChannelOp>(owner))
       depth = channel.getType().getDepth();
-      at = ringPosition(read.index, depth);
-    }
   }
-  Operation *owner() const { return read.owner; }
+  bool isKnown() const { return owner; }
+  bool isIn(Operation *op) const { return op->isProperAncestor(owner); }
   unsigned ringDepth() const { return depth; }
 
-  /// How much further in its ring the slots lie that an operation writes; nothing where that is not
-  /// known, and an empty list where it writes none.
+  /// How many uses later the slots are filled that an operation writes, modulo the depth of the
+  /// ring; nothing where that is not known, and an empty list where it writes none.
   std::optional<SmallVector<unsigned, 1>> writtenBy(Operation *op) const {
     SmallVector<unsigned, 1> found;
     for (const BufferAccess &access : bufferAccesses(op)) {
-      if (access.kind == BufferAccess::Read || access.origin.owner != read.owner)
+      if (access.kind == BufferAccess::Read || access.origin.owner != owner)
         continue;
-      std::optional<LinearCount> written;
-      if (at && access.origin.index)
-        written = ringPosition(access.origin.index, depth);
-      if (!written || written->base != at->base || !at->base)
+      const std::optional<LinearCount> written = useOf(access.origin.buffer);
+      if (!written || !use || !use->base || written->base != use->base)
         return std::nullopt;
-      found.push_back((written->offset + depth - at->offset) % depth);
+      found.push_back((written->offset + depth - use->offset % depth) % depth);
     }
     return found;
   }
 
 private:
-  BufferOrigin read;
-  std::optional<LinearCount> at;
-  unsigned depth = 0;
+  /// Which use of its ring a buffer is.
+  static std::optional<LinearCount> useOf(Value buffer) {
+    Operation *op = originOf(buffer).buffer.getDefiningOp();
+    if (auto acquire = dyn_cast_if_present<cta::AcquireOp>(op))
+      return linearCount(acquire.getSlot());
+    if (auto wait = dyn_cast_if_present<cta::WaitOp>(op))
+      return linearCount(wait.getSlot());
+    return std::nullopt;
+  }
+
+  Operation *owner;
+  std::optional<LinearCount> use;
+  unsigned depth = 1;
 };
 
 /// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
@@ -175,7 +182,7 @@ private:
 bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
   auto loop = cast<scf::ForOp>(dot->getParentOp());
   const ReadSlot slot(operand);
-  if (!slot.owner() || loop->isProperAncestor(slot.owner()))
+  if (!slot.isKnown() || slot.isIn(loop))
     return true;
   WalkResult result = loop.getBody()->walk([&](Operation *op) {
     const auto written = slot.writtenBy(op);
@@ -197,7 +204,7 @@ bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
 /// Whether what a dot reads may be written between it and another operation of its block.
 bool isOverwritten(cta::DotOp dot, Value operand, Operation *until) {
   const ReadSlot slot(operand);
-  if (!slot.owner())
+  if (!slot.isKnown())
     return true;
   for (Operation *op = dot->getNextNode(); op != until; op = op->getNextNode()) {
     const WalkResult result = op->walk([&](Operation *inside) {
@@ -370,10 +377,10 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
         flight.packing->take(wait.getAfter());
       dot.getResult().replaceAllUsesWith(wait.getSums());
       dot.erase();
-      for (auto arrive : llvm::to_vector(block.getOps<cta::MbarrierArriveOp>()))
-        if (arrive->isBeforeInBlock(wait) &&
-            llvm::any_of(starts, [&](cta::DotStartOp each) { return reads(each, arrive); }))
-          arrive->moveAfter(wait);
+      for (auto release : llvm::to_vector(block.getOps<cta::ReleaseOp>()))
+        if (release->isBeforeInBlock(wait) &&
+            llvm::any_of(starts, [&](cta::DotStartOp each) { return reads(each, release); }))
+          release->moveAfter(wait);
     }
     unsigned started = 0;
     DenseMap<Value, unsigned> numbers;
@@ -412,21 +419,18 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     return flight;
   }
 
-  /// Whether a hand-back says by a number that the loop carries which use it is of.
-  static bool canMove(scf::ForOp loop, cta::MbarrierArriveOp arrive) {
-    const auto use = ringPosition(arrive.getIndex(), arrive.getBarriers().getType().getCount());
+  /// Whether the loop counts the uses of what is released, so that it can be one of them behind.
+  static bool isCountedBy(scf::ForOp loop, cta::ReleaseOp release) {
+    const std::optional<LinearCount> use = linearCount(release.getSlot());
     auto counted = use ? dyn_cast_if_present<BlockArgument>(use->base) : BlockArgument();
-    return counted && counted.getOwner() == loop.getBody() &&
-           llvm::all_of(arrive.getBuffers(), [](Value buffer) {
-             return isa_and_present<cta::SlotOp>(buffer.getDefiningOp());
-           });
+    return counted && counted.getOwner() == loop.getBody();
   }
 
   void overlap(scf::ForOp loop) {
-    const auto arrivals = llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>());
+    const auto releases = llvm::to_vector(loop.getBody()->getOps<cta::ReleaseOp>());
     auto staysBehind = [&](cta::DotOp dot) {
-      return llvm::any_of(arrivals, [&](cta::MbarrierArriveOp arrive) {
-        return reads(dot, arrive) && !canMove(loop, arrive);
+      return llvm::any_of(releases, [&](cta::ReleaseOp release) {
+        return reads(dot, release) && !isCountedBy(loop, release);
       });
     };
     SmallVector<Flight> flights;
@@ -450,64 +454,48 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     for (Flight &flight : flights)
       if (!flight.sums)
         waitFor(loop, flight, last);
-    if (!isAddedTo)
-      return;
-    // Of each dot the latest is under way, the one before has read its operands by the end of an
+    // Of each dot the latest is in flight, the one before has read its operands by the end of an
     // iteration.
-    cta::DotStartOp latest = flights.back().start;
-    OpBuilder builder(latest.getContext());
-    builder.setInsertionPointAfter(latest);
-    auto landed = cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
-    for (cta::MbarrierArriveOp arrive : arrivals)
-      if (llvm::any_of(flights, [&](Flight &flight) { return reads(flight.start, arrive); }))
-        handBackLater(loop, arrive, landed);
+    if (isAddedTo) {
+      cta::DotStartOp latest = flights.back().start;
+      OpBuilder builder(latest.getContext());
+      builder.setInsertionPointAfter(latest);
+      last = cta::DotsWaitOp::create(builder, latest.getLoc(), flights.size());
+    }
+    for (cta::ReleaseOp release : releases)
+      if (llvm::any_of(flights,
+                       [&](Flight &flight) { return flight.sums && reads(flight.start, release); }))
+        releaseLater(loop, release, last);
   }
 
-  /// Whether a dot reads what is handed back.
-  template <class Dot> static bool reads(Dot dot, cta::MbarrierArriveOp arrive) {
-    return llvm::any_of(arrive.getBuffers(), [&](Value buffer) {
+  /// Whether a dot reads what is released.
+  template <class Dot> static bool reads(Dot dot, cta::ReleaseOp release) {
+    return llvm::any_of(release.getChannels(), [&](Value channel) {
       return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
         return isa<cta::BufferType>(operand.getType()) &&
-               originOf(operand).owner == originOf(buffer).owner;
+               originOf(operand).owner == channel.getDefiningOp();
       });
     });
   }
 
-  // Hands back what the dot of the iteration before has read, once that has landed, and after the
+  // Releases what the dot of the iteration before has read, once that is complete, and after the
   // loop what its last dot read.
-  static void handBackLater(scf::ForOp loop, cta::MbarrierArriveOp arrive, cta::DotsWaitOp landed) {
-    const Location loc = arrive.getLoc();
-    const unsigned depth = arrive.getBarriers().getType().getCount();
-    const LinearCount use = *ringPosition(arrive.getIndex(), depth);
-    auto counted = cast<BlockArgument>(use.base);
-    auto handBack = [&](OpBuilder &builder, Value count, Value when) {
-      Value before = arith::AddIOp::create(
-          builder, loc, count,
-          arith::ConstantIntOp::create(builder, loc, use.offset + depth - 1, 32));
-      Value index = ringIndex(builder, loc, before, depth);
-      SmallVector<Value> buffers;
-      for (Value buffer : arrive.getBuffers()) {
-        auto slot = buffer.getDefiningOp<cta::SlotOp>();
-        buffers.push_back(
-            cta::SlotOp::create(builder, loc, slot.getType(), slot.getChannel(), index));
-      }
-      cta::MbarrierArriveOp::create(builder, loc, buffers, arrive.getBarriers(), index, when);
-    };
-    OpBuilder builder(loop.getContext());
-    builder.setInsertionPointAfter(landed);
-    handBack(builder, counted,
-             arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loop.getInductionVar(),
-                                   loop.getLowerBound()));
+  static void releaseLater(scf::ForOp loop, cta::ReleaseOp release, Operation *complete) {
+    const LinearCount use = *linearCount(release.getSlot());
+    release->moveAfter(complete);
+    release.setPrevious(true);
     Operation *last = loop;
     while (isa_and_present<cta::DotWaitOp>(last->getNextNode()))
       last = last->getNextNode();
+    OpBuilder builder(loop.getContext());
     builder.setInsertionPointAfter(last);
-    handBack(builder, loop.getTiedLoopResult(counted),
-             arith::CmpIOp::create(builder, loc,
-                                   loop.getUnsignedCmp() ? arith::CmpIPredicate::ult
-                                                         : arith::CmpIPredicate::slt,
-                                   loop.getLowerBound(), loop.getUpperBound()));
-    arrive.erase();
+    Value end = loop.getTiedLoopResult(cast<BlockArgument>(use.base));
+    if (use.offset)
+      end = arith::AddIOp::create(
+          builder, release.getLoc(), end,
+          arith::ConstantIntOp::create(builder, release.getLoc(), use.offset, 32));
+    cta::ReleaseOp::create(builder, release.getLoc(), release.getChannels(), end,
+                           /*previous=*/true);
   }
 
   void start(scf::ForOp loop, Flight &flight) {
@@ -543,9 +531,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     terminator->setOperand(flight.number, wait.getSums());
     if (beside)
       terminator->replaceUsesOfWith(beside, wait.getAfter());
-    for (auto arrive : llvm::to_vector(loop.getBody()->getOps<cta::MbarrierArriveOp>()))
-      if (reads(flight.start, arrive) && arrive->isBeforeInBlock(wait))
-        arrive->moveAfter(wait);
+    for (auto release : llvm::to_vector(loop.getBody()->getOps<cta::ReleaseOp>()))
+      if (reads(flight.start, release) && release->isBeforeInBlock(wait))
+        release->moveAfter(wait);
     useFirst(loop, flight.number);
   }
 

@@ -103,6 +103,8 @@ int64_t BlockMachine::number(Operation &op) {
       .Case([&](arith::SubIOp) { return operand(0) - operand(1); })
       .Case([&](arith::MulIOp) { return operand(0) * operand(1); })
       .Case([&](arith::RemUIOp) { return operand(0) % operand(1); })
+      .Case<cta::RingAdvanceOp, cta::RingSlotOp, cta::RingParityOp>(
+          [&](auto ring) -> int64_t { return ring.resultOf(operand(0)); })
       .Case([&](arith::AndIOp) { return operand(0) & operand(1); })
       .Case([&](arith::CmpIOp compare) -> int64_t {
         unsigned bits = cta::elementBits(compare.getLhs().getType());
@@ -146,13 +148,14 @@ void BlockMachine::run(Operation &op) {
       .Case([&](cta::LocalStoreOp store) {
         write(bytesOf(store.getBuffer()), at(store.getValue()), op);
       })
-      .Case([&](cta::DotOp dot) {
+      .Case<cta::DotOp, cta::DotStartOp>([&](auto dot) {
         int64_t result = at(dot.getAcc());
         for (Value operand : {dot.getA(), dot.getB()})
           result = mix(result, isa<cta::BufferType>(operand.getType()) ? read(bytesOf(operand), op)
                                                                        : at(operand));
         at(dot) = result;
       })
+      .Case([&](cta::DotWaitOp wait) { at(wait.getSums()) = at(wait.getDot()); })
       .Case([&](cta::AsyncCopyOp copy) {
         Bytes bytes = bytesOf(copy.getBuffer());
         touch(bytes, true, op);

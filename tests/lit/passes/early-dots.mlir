@@ -30,7 +30,7 @@
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[INFLIGHT:[^ ,]*]] = %[[SUMS]], %[[NOW:[^ ,]*]] = %[[SCORES]], %[[USE:[^ ,]*]] = %c0_i32,
 // The registers of the scores are free for the next ones before these begin.
 // CHECK-NEXT: %[[SCALED:[^ ,]*]] = arith.mulf %[[NOW]],
-// CHECK: %[[NEXTUSE:[^ ,]*]] = arith.addi %[[USE]], %c1_i32
+// CHECK: %[[NEXTUSE:[^ ,]*]] = cta.ring_advance %[[USE]] by 1 of 2
 // CHECK: cta.mbarrier_wait %[[KEYSBARRIER]]
 // One barrier, before all copies.
 // CHECK: cta.barrier

@@ -163,11 +163,11 @@ func.func @pipeline(%p: !ptrs, %n: i32) {
   scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
     cta.async_wait 1
     %later = arith.addi %use, %c2 : i32
-    %w = arith.remui %later, %c3 : i32
+    %w = cta.ring_slot %later of 3
     %sw = cta.slot %ring[%w] : !ring3 -> !buffer
     cta.async_copy %p, %sw : !ptrs, !buffer
     cta.async_commit
-    %r = arith.remui %use, %c3 : i32
+    %r = cta.ring_slot %use of 3
     %sr = cta.slot %ring[%r] : !ring3 -> !buffer
     %v = cta.local_load %sr : !buffer -> !tile
     %next = arith.addi %use, %c1 : i32
@@ -198,11 +198,11 @@ func.func @two_stages(%p: !ptrs, %x: !tile, %n: i32) {
   scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
     cta.async_wait 0
     %later = arith.addi %use, %c1 : i32
-    %w = arith.remui %later, %c2 : i32
+    %w = cta.ring_slot %later of 2
     %sw = cta.slot %ring[%w] : !ring2 -> !buffer
     cta.async_copy %p, %sw : !ptrs, !buffer
     cta.async_commit
-    %r = arith.remui %use, %c2 : i32
+    %r = cta.ring_slot %use of 2
     %sr = cta.slot %ring[%r] : !ring2 -> !buffer
     %v = cta.local_load %sr : !buffer -> !tile
     scf.yield %later : i32
@@ -233,11 +233,11 @@ func.func @short(%p: !ptrs, %n: i32) {
   cta.async_commit
   scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> (i32) : i32 {
     cta.async_wait 1
-    %r = arith.remui %use, %c2 : i32
+    %r = cta.ring_slot %use of 2
     %sr = cta.slot %ring[%r] : !ring2 -> !buffer
     %v = cta.local_load %sr : !buffer -> !tile
     %later = arith.addi %use, %c2 : i32
-    %w = arith.remui %later, %c2 : i32
+    %w = cta.ring_slot %later of 2
     %sw = cta.slot %ring[%w] : !ring2 -> !buffer
     cta.async_copy %p, %sw : !ptrs, !buffer
     cta.async_commit

@@ -370,3 +370,63 @@ func.func @waits_leave_too_many(%a: !a, %b: !b, %zero: !acc) -> (!acc, !acc) {
   return %first, %second : !acc, !acc
 }
 }
+
+// -----
+
+#load = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)], warp []">
+#rows = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,8) (8,0)]">
+!half = tensor<16x16xf16, #load>
+!buffer = !cta.buffer<16x16xf16, #rows>
+!ring = !cta.channel<2, !buffer>
+module attributes {cta.target = "sm_80"} {
+// A loop that is one use behind has its last use released behind it.
+func.func @keeps_the_last_use(%x: !half, %m: i32, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %k = cta.channel : !ring
+  // expected-note @-1 {{of this channel}}
+  // expected-error @+1 {{leaves other numbers of uses in flight by one path than by another}}
+  scf.for %j = %c0 to %m step %c1 iter_args(%uses = %c0) -> i32 : i32 {
+    %inner = scf.for %i = %c0 to %n step %c1 iter_args(%use = %uses) -> i32 : i32 {
+      %b = cta.acquire %k[%use] : !ring -> !buffer
+      cta.local_store %x, %b : !half, !buffer
+      cta.commit %k[%use] : !ring
+      %r = cta.wait %k[%use] : !ring -> !buffer
+      cta.release previous %k[%use] : !ring
+      %next = arith.addi %use, %c1 : i32
+      scf.yield %next : i32
+    }
+    scf.yield %inner : i32
+  }
+  return
+}
+}
+
+// -----
+
+#load = #cta.layout<"16x16, register [(0,1) (0,2) (8,0)], lane [(0,4) (0,8) (1,0) (2,0) (4,0)], warp []">
+#rows = #cta.layout<"16x16, shared [(0,1) (0,2) (0,4) (0,8) (1,0) (2,0) (4,8) (8,0)]">
+!half = tensor<16x16xf16, #load>
+!buffer = !cta.buffer<16x16xf16, #rows>
+!ring = !cta.channel<1, !buffer>
+module attributes {cta.target = "sm_80"} {
+// The slot is still being read when the next iteration fills it.
+func.func @has_no_slot_to_spare(%x: !half, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %k = cta.channel : !ring
+  // expected-note @-1 {{of this channel}}
+  %end = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0) -> i32 : i32 {
+    // expected-error @+1 {{acquires a slot while all 1 are in use}}
+    %b = cta.acquire %k[%use] : !ring -> !buffer
+    cta.local_store %x, %b : !half, !buffer
+    cta.commit %k[%use] : !ring
+    %r = cta.wait %k[%use] : !ring -> !buffer
+    cta.release previous %k[%use] : !ring
+    %next = arith.addi %use, %c1 : i32
+    scf.yield %next : i32
+  }
+  cta.release previous %k[%end] : !ring
+  return
+}
+}

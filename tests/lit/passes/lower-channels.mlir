@@ -6,11 +6,6 @@
 !half = tensor<64x64xf16, #load>
 !buffer = !cta.buffer<64x64xf16, #rows>
 !ring = !cta.channel<3, !buffer>
-#acc = #cta.layout<"64x64, register [(0,1) (8,0) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,8)]">
-#a = #cta.layout<"64x64, register [(0,1) (8,0) (0,8) (0,16) (0,32) (32,0)], lane [(0,2) (0,4) (1,0) (2,0) (4,0)], warp [(16,0) (0,0)]">
-#b = #cta.layout<"64x64, register [(1,0) (8,0) (0,16) (0,32) (16,0) (32,0)], lane [(2,0) (4,0) (0,1) (0,2) (0,4)], warp [(0,0) (0,8)]">
-!acc = tensor<64x64xf32, #acc>
-!flight = !cta.in_flight<tensor<64x64xf32, #acc>>
 
 module attributes {cta.target = "sm_80"} {
 // Groups are counted over both channels: after a use of the first come the second's and two of the
@@ -20,10 +15,10 @@ module attributes {cta.target = "sm_80"} {
 // CHECK: %[[V:.*]] = cta.channel
 // CHECK: scf.for {{.*}} iter_args(%[[USE:.*]] =
 // CHECK-NEXT: cta.async_wait 3
-// CHECK: %[[R:.*]] = arith.remui %[[USE]], %c3
+// CHECK: %[[R:.*]] = cta.ring_slot %[[USE]] of 3
 // CHECK: %[[BK:.*]] = cta.slot %[[K]][%[[R]]]
-// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
-// CHECK: %[[W:.*]] = arith.remui %[[LATER]], %c3
+// CHECK: %[[LATER:.*]] = cta.ring_advance %[[USE]] by 2 of 3
+// CHECK: %[[W:.*]] = cta.ring_slot %[[LATER]] of 3
 // CHECK: %[[NK:.*]] = cta.slot %[[K]][%[[W]]]
 // CHECK: cta.async_copy %{{.*}}, %[[NK]]
 // CHECK-NEXT: cta.async_commit
@@ -84,7 +79,7 @@ func.func @two(%p: !ptrs, %n: i32) {
 // CHECK: cta.slot %{{.*}}[%[[ONE:.*]]]
 // CHECK: cta.async_commit
 // CHECK: cta.async_wait 0
-// CHECK-NOT: remui
+// CHECK-NOT: ring_
 func.func @constants(%p: !ptrs) {
   %c0 = arith.constant 0 : i32
   %k = cta.channel : !ring
@@ -128,55 +123,5 @@ func.func @branches(%p: !ptrs, %which: i1) {
   tile.store %p, %t : !ptrs, !half
   cta.release %k[%c0] : !ring
   return
-}
-
-// Sums that are in flight over an iteration. mma.sync is complete when its threads go on.
-// CHECK-LABEL: func.func @in_flight
-// CHECK: %[[FIRST:.*]] = cta.dot
-// CHECK: %[[LAST:.*]]:2 = scf.for {{.*}} iter_args(%[[USE:.*]] = %{{.*}}, %[[SUMS:.*]] = %[[FIRST]]) -> (i32, tensor<64x64xf32, #layout{{[0-9]*}}>)
-// CHECK: %[[NEXT:.*]] = cta.dot %{{.*}}, %{{.*}}, %[[SUMS]] by [16, 8, 16]
-// CHECK: scf.yield %{{.*}}, %[[NEXT]]
-// CHECK: return %[[LAST]]#1
-func.func @in_flight(%p: !ptrs, %a: tensor<64x64xf16, #a>, %zero: !acc, %n: i32) -> !acc {
-  %c0 = arith.constant 0 : i32
-  %c1 = arith.constant 1 : i32
-  %k = cta.channel : !ring
-  %b0 = cta.acquire %k[%c0] : !ring -> !buffer
-  cta.async_copy %p, %b0 : !ptrs, !buffer
-  cta.commit %k[%c0] : !ring
-  %r0 = cta.wait %k[%c0] : !ring -> !buffer
-  %first = cta.dot_start %a, %r0, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
-  %end:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0, %dot = %first) -> (i32, !flight) : i32 {
-    %later = arith.addi %use, %c1 : i32
-    %b = cta.acquire %k[%later] : !ring -> !buffer
-    cta.async_copy %p, %b : !ptrs, !buffer
-    cta.commit %k[%later] : !ring
-    %r = cta.wait %k[%later] : !ring -> !buffer
-    %sums = cta.dot_wait %dot : !flight
-    cta.release %k[%use] : !ring
-    %next = cta.dot_start %a, %r, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, !buffer, !acc -> !flight
-    scf.yield %later, %next : i32, !flight
-  }
-  %sums = cta.dot_wait %end#1 : !flight
-  cta.release %k[%end#0] : !ring
-  return %sums : !acc
-}
-
-// CHECK-LABEL: func.func @in_flight_while
-// CHECK: scf.while (%[[SUMS:.*]] = %{{.*}}) : (tensor<64x64xf32, #layout{{[0-9]*}}>) -> tensor<64x64xf32, #layout{{[0-9]*}}>
-// CHECK: cta.dot
-// CHECK-NOT: in_flight<
-func.func @in_flight_while(%a: tensor<64x64xf16, #a>, %b: tensor<64x64xf16, #b>, %zero: !acc, %again: i1) -> !acc {
-  %first = cta.dot_start %a, %b, %zero by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc -> !flight
-  %last = scf.while (%dot = %first) : (!flight) -> !flight {
-    scf.condition(%again) %dot : !flight
-  } do {
-  ^bb0(%dot: !flight):
-    %sums = cta.dot_wait %dot : !flight
-    %next = cta.dot_start %a, %b, %sums by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc -> !flight
-    scf.yield %next : !flight
-  }
-  %sums = cta.dot_wait %last : !flight
-  return %sums : !acc
 }
 }

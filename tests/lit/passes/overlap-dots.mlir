@@ -1,6 +1,6 @@
 // Sums that a loop only adds to stay in flight, where the ring has a buffer more than the copies fill meanwhile.
 // RUN: sectile-opt --overlap-dots %s | FileCheck %s
-// RUN: sectile-opt --overlap-dots %s | sectile-opt --place-shared --insert-barriers | FileCheck %s --check-prefix=BARRIERS
+// RUN: sectile-opt --overlap-dots --lower-channels --place-shared --insert-barriers %s | FileCheck %s --check-prefix=BARRIERS
 // RUN: sed 's/sm_90a/sm_90/; s/64, 64, 16/16, 8, 16/' %s | sectile-opt --overlap-dots | FileCheck %s --check-prefix=NONE
 
 // NONE-NOT: cta.dot_start
@@ -21,9 +21,10 @@ module attributes {cta.target = "sm_90a"} {
 // CHECK: %[[LOOP:.*]]:2 = scf.for {{.*}} iter_args(%[[SUMS:.*]] = %[[BEGIN]],
 // CHECK: %[[START:.*]] = cta.dot_start %{{.*}}, %{{.*}}, %[[SUMS]] by [64, 64, 16]
 // CHECK-NEXT: cta.dots_wait 1
+// CHECK-NEXT: cta.release previous %[[RING:.*]][%{{.*}}]
 // CHECK: scf.yield %[[START]]
 // CHECK: cta.dot_wait %[[LOOP]]#0
-// CHECK-NEXT: cta.async_wait 0
+// CHECK-NEXT: cta.release previous %[[RING]][%[[LOOP]]#1]
 
 // One barrier for the copies of all threads, which is behind the wait for the dot that read the buffer filled next.
 // BARRIERS-LABEL: func.func @lags
@@ -38,27 +39,26 @@ module attributes {cta.target = "sm_90a"} {
 func.func @lags(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c3 = arith.constant 3 : i32
   %ahead = arith.constant 1 : i32
   %zero = arith.constant dense<0.0> : !acc
   %from = tile.splat %p : !tile.ptr<f16> -> !ptrs
   %x = tile.load %from : !ptrs -> !half
   %b = cta.alloc %x : !buffer from !half
   %ring = cta.channel : !ring
+  %a0 = cta.acquire %ring[%c0] : !ring -> !buffer
+  cta.async_copy %from, %a0 : !ptrs, !buffer
+  cta.commit %ring[%c0] : !ring
   %loop:2 = scf.for %i = %c0 to %n step %c1 iter_args(%sums = %zero, %use = %c0) -> (!acc, i32) : i32 {
-    cta.async_wait 0
-    %read = arith.remui %use, %c3 : i32
-    %a = cta.slot %ring[%read] : !ring -> !buffer
+    %a = cta.wait %ring[%use] : !ring -> !buffer
     %later = arith.addi %use, %ahead : i32
-    %write = arith.remui %later, %c3 : i32
-    %next_a = cta.slot %ring[%write] : !ring -> !buffer
+    %next_a = cta.acquire %ring[%later] : !ring -> !buffer
     cta.async_copy %from, %next_a : !ptrs, !buffer
-    cta.async_commit
+    cta.commit %ring[%later] : !ring
     %next = cta.dot %a, %b, %sums by [64, 64, 16] : !buffer, !buffer, !acc
+    cta.release %ring[%use] : !ring
     %count = arith.addi %use, %c1 : i32
     scf.yield %next, %count : !acc, i32
   }
-  cta.async_wait 0
   %to = tile.splat %out : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>, #acc>
   tile.store %to, %loop#0 : tensor<64x64x!tile.ptr<f32>, #acc>, !acc
   return
@@ -71,27 +71,29 @@ func.func @lags(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
 func.func @full(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c3 = arith.constant 3 : i32
   %ahead = arith.constant 2 : i32
   %zero = arith.constant dense<0.0> : !acc
   %from = tile.splat %p : !tile.ptr<f16> -> !ptrs
   %x = tile.load %from : !ptrs -> !half
   %b = cta.alloc %x : !buffer from !half
   %ring = cta.channel : !ring
+  %a0 = cta.acquire %ring[%c0] : !ring -> !buffer
+  cta.async_copy %from, %a0 : !ptrs, !buffer
+  cta.commit %ring[%c0] : !ring
+  %a1 = cta.acquire %ring[%c1] : !ring -> !buffer
+  cta.async_copy %from, %a1 : !ptrs, !buffer
+  cta.commit %ring[%c1] : !ring
   %loop:2 = scf.for %i = %c0 to %n step %c1 iter_args(%sums = %zero, %use = %c0) -> (!acc, i32) : i32 {
-    cta.async_wait 1
-    %read = arith.remui %use, %c3 : i32
-    %a = cta.slot %ring[%read] : !ring -> !buffer
+    %a = cta.wait %ring[%use] : !ring -> !buffer
     %later = arith.addi %use, %ahead : i32
-    %write = arith.remui %later, %c3 : i32
-    %next_a = cta.slot %ring[%write] : !ring -> !buffer
+    %next_a = cta.acquire %ring[%later] : !ring -> !buffer
     cta.async_copy %from, %next_a : !ptrs, !buffer
-    cta.async_commit
+    cta.commit %ring[%later] : !ring
     %next = cta.dot %a, %b, %sums by [64, 64, 16] : !buffer, !buffer, !acc
+    cta.release %ring[%use] : !ring
     %count = arith.addi %use, %c1 : i32
     scf.yield %next, %count : !acc, i32
   }
-  cta.async_wait 0
   %to = tile.splat %out : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>, #acc>
   tile.store %to, %loop#0 : tensor<64x64x!tile.ptr<f32>, #acc>, !acc
   return
@@ -104,28 +106,27 @@ func.func @full(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
 func.func @used(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32} {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
-  %c3 = arith.constant 3 : i32
   %ahead = arith.constant 1 : i32
   %zero = arith.constant dense<0.0> : !acc
   %from = tile.splat %p : !tile.ptr<f16> -> !ptrs
   %x = tile.load %from : !ptrs -> !half
   %b = cta.alloc %x : !buffer from !half
   %ring = cta.channel : !ring
+  %a0 = cta.acquire %ring[%c0] : !ring -> !buffer
+  cta.async_copy %from, %a0 : !ptrs, !buffer
+  cta.commit %ring[%c0] : !ring
   %loop:2 = scf.for %i = %c0 to %n step %c1 iter_args(%sums = %zero, %use = %c0) -> (!acc, i32) : i32 {
-    cta.async_wait 0
-    %read = arith.remui %use, %c3 : i32
-    %a = cta.slot %ring[%read] : !ring -> !buffer
+    %a = cta.wait %ring[%use] : !ring -> !buffer
     %later = arith.addi %use, %ahead : i32
-    %write = arith.remui %later, %c3 : i32
-    %next_a = cta.slot %ring[%write] : !ring -> !buffer
+    %next_a = cta.acquire %ring[%later] : !ring -> !buffer
     cta.async_copy %from, %next_a : !ptrs, !buffer
-    cta.async_commit
+    cta.commit %ring[%later] : !ring
     %next = cta.dot %a, %b, %sums by [64, 64, 16] : !buffer, !buffer, !acc
+    cta.release %ring[%use] : !ring
     %twice = arith.addf %next, %next : !acc
     %count = arith.addi %use, %c1 : i32
     scf.yield %twice, %count : !acc, i32
   }
-  cta.async_wait 0
   %to = tile.splat %out : !tile.ptr<f32> -> tensor<64x64x!tile.ptr<f32>, #acc>
   tile.store %to, %loop#0 : tensor<64x64x!tile.ptr<f32>, #acc>, !acc
   return

@@ -12,14 +12,14 @@ module attributes {cta.target = "gfx1100"} {
 // CHECK-LABEL: func.func @two_buffers
 // CHECK: %[[CH:.*]] = cta.channel : !cta.channel<2,
 // CHECK: %[[V0:.*]] = tile.load %{{.*}} mask
-// CHECK-NEXT: %[[S0:.*]] = cta.acquire %[[CH]][%c0
+// CHECK: %[[S0:.*]] = cta.acquire %[[CH]][%c0
 // CHECK-NEXT: cta.local_store %[[V0]], %[[S0]]
 // CHECK-NEXT: cta.commit %[[CH]]
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[USE:.*]] = %c0
 // CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]]
-// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c1
 // CHECK: %[[V:.*]] = tile.load %{{.*}} mask
 // CHECK: cta.dot %[[BUF]], %[[BUF]]
+// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c1
 // CHECK: %[[S:.*]] = cta.acquire %[[CH]][%[[LATER]]]
 // CHECK-NEXT: cta.local_store %[[V]], %[[S]]
 // CHECK-NEXT: cta.commit %[[CH]][%[[LATER]]]

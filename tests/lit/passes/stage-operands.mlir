@@ -74,8 +74,8 @@ func.func @fma(%a: !half, %b: !half, %acc: tensor<64x64xf32, #load>) -> tensor<6
 // CHECK-NEXT: %[[BUF:.*]] = cta.wait %[[CH]][%[[USE]]]
 // CHECK: %[[LEFT:.*]] = arith.subi %[[N]], %[[I]]
 // CHECK: %[[IN:.*]] = arith.cmpi ugt, %[[LEFT]], %c128
-// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
 // CHECK: %[[NEXT:.*]] = tile.addptr %[[PA]]
+// CHECK: %[[LATER:.*]] = arith.addi %[[USE]], %c2
 // CHECK: %[[SLOT:.*]] = cta.acquire %[[CH]][%[[LATER]]]
 // CHECK: %[[M:.*]] = tile.splat %[[IN]]
 // CHECK: cta.async_copy %[[PA]], %[[SLOT]] mask %[[M]]

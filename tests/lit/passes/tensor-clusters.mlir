@@ -16,8 +16,8 @@
 // CHECK: %[[FILLED:.*]] = cta.mbarriers
 // CHECK: %[[FREED:.*]] = cta.mbarriers
 // CHECK-NEXT: cta.cluster_barrier
-// Nobody has read what the first uses overwrite.
-// CHECK-NOT: cta.cluster_acquire
+// Both blocks say so of the first use of a slot, too, and each phase of an mbarrier is one use.
+// CHECK: cta.cluster_acquire {{.*}} by %[[FREED]]
 // CHECK: scf.for
 // CHECK: cta.cluster_acquire {{.*}} by %[[FREED]]
 // CHECK-NEXT: cta.tensor_copy %{{.*}}, %{{[^ ]*}} signals %[[FILLED]]{{.*}} {expects = 16384 : i32}
@@ -52,9 +52,9 @@
 // RUN: sed '/cta.cluster_acquire/d' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=ACQUIRE
 // ACQUIRE: error: 'cta.tensor_copy' op overwrites slot 0
 // RUN: sed 's/cta.cluster_barrier .*/cta.barrier/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=MADE
-// MADE: error: 'cta.tensor_copy' op reads slot 0 before
+// MADE: error: 'cta.cluster_acquire' op reads slot 0 before
 // RUN: sed 's/\(cta.cluster_acquire.*parity\) %[^ ]*/\1 %%c1_i32/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=PARITY
-// PARITY: error: 'cta.tensor_copy' op overwrites slot 0
+// PARITY: error: 'cta.cluster_acquire' op may complete the phase of slot 0
 // RUN: sed 's/expects = 16384/expects = 12288/' %t.mlir | not sectile-opt --check-channels 2>&1 | FileCheck %s --check-prefix=BYTES
 // BYTES: error: 'cta.dot_start' op reads slot 0 in iteration 0 of 1 before its bytes are there (use 0)
 

@@ -12,7 +12,7 @@
 // CHECK: scf.for %[[MATRIX:[a-z0-9]*]] = {{.*}} iter_args(%[[BEGIN:[a-z0-9]*]] = %c0_i32) -> (i32)
 // CHECK: cta.tensor_copy %{{[a-z0-9]*}}[%c0_i32, %c0_i32, %[[MATRIX]]]
 // CHECK: %[[INNER:[0-9]*]]:2 = scf.for {{.*}} iter_args(%{{[a-z0-9]*}} = %{{.*}}, %[[USE:[a-z0-9]*]] = %[[BEGIN]])
-// CHECK: arith.divui %[[USE]]
+// CHECK: cta.ring_parity %[[USE]]
 // CHECK: cta.mbarrier_wait
 // CHECK: cta.barrier
 // CHECK: cta.tensor_copy %{{[a-z0-9]*}}[%{{[a-z0-9_]*}}, %c0_i32, %[[MATRIX]]]

@@ -20,9 +20,9 @@
 // CHECK-NOT: expects
 // CHECK: cta.tensor_copy {{.*}} signals %[[BARRIERS]]
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[USE:.*]] = %{{.*}}) ->
-// CHECK: %[[PHASE:.*]] = arith.divui %[[USE]], %c4_i32
-// CHECK: %[[PARITY:.*]] = arith.andi %[[PHASE]], %c1_i32
-// CHECK: cta.mbarrier_wait %[[BARRIERS]][%{{.*}}] parity %[[PARITY]]
+// CHECK: %[[SLOT:.*]] = cta.ring_slot %[[USE]] of 4
+// CHECK: %[[PARITY:.*]] = cta.ring_parity %[[USE]] of 4
+// CHECK: cta.mbarrier_wait %[[BARRIERS]][%[[SLOT]]] parity %[[PARITY]]
 // What is overwritten has been read, and needs no fence: the dots that read it went through the same proxy.
 // CHECK-NOT: cta.proxy_fence
 // CHECK: cta.barrier
