@@ -2,6 +2,7 @@
 #include "passes/DeadCode.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Iterators.h"
+#include "passes/Kernel.h"
 
 using namespace mlir;
 
@@ -98,9 +99,7 @@ static void dropUnusedCarried(scf::ForOp loop) {
 }
 
 void eraseDeadCode(Operation *root) {
-  SmallVector<scf::ForOp> loops;
-  root->walk([&](scf::ForOp loop) { loops.push_back(loop); });
-  for (scf::ForOp loop : loops)
+  for (scf::ForOp loop : allIn<scf::ForOp>(root))
     dropUnusedCarried(loop);
   root->walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
     if (isOpTriviallyDead(op))

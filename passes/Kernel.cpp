@@ -59,17 +59,15 @@ Operation *outermostAround(Operation *op) {
   return op;
 }
 
+bool isOfWarps(Value value) { return isa<RankedTensorType, cta::InFlightType>(value.getType()); }
+
 bool hasChannelsByHand(func::FuncOp kernel) {
-  return kernel
-      .walk([](Operation *op) {
-        auto channel = dyn_cast<cta::ChannelOp>(op);
-        auto barriers = dyn_cast<cta::MbarriersOp>(op);
-        return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand()) ||
-                       (barriers && barriers.getByHand())
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(kernel, [](Operation *op) {
+    auto channel = dyn_cast<cta::ChannelOp>(op);
+    auto barriers = dyn_cast<cta::MbarriersOp>(op);
+    return isa<tile::NamedBarrierOp>(op) || (channel && channel.getByHand()) ||
+           (barriers && barriers.getByHand());
+  });
 }
 
 InFlightDiagnostic channelError(Operation *op) {

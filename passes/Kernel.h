@@ -1,4 +1,4 @@
-// What passes ask of the kernel they work on: its target, its warps, its stages.
+// What passes ask of the kernel they work on: its target, its warps, its stages, its operations.
 #ifndef SECTILE_PASSES_KERNEL_H
 #define SECTILE_PASSES_KERNEL_H
 
@@ -6,6 +6,7 @@
 #include "ir/layout/Shared.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace sectile {
 
@@ -25,6 +26,28 @@ unsigned warpsOf(mlir::func::FuncOp kernel);
 
 /// With those of its partitions: what a launch has.
 unsigned launchedWarpsOf(mlir::func::FuncOp kernel);
+
+/// Whether a value is a tile or sums in flight, of which each warp has its own part.
+bool isOfWarps(mlir::Value value);
+
+/// Whether an operation in `root`, or that itself, meets a condition on operations of some kind.
+template <typename Condition> bool anyIn(mlir::Operation *root, Condition meets) {
+  using Op = typename llvm::function_traits<Condition>::template arg_t<0>;
+  return root->walk([&](Op op) { return mlir::WalkResult(mlir::failure(meets(op))); })
+      .wasInterrupted();
+}
+/// Whether all of them pass a check. The first that does not ends it.
+template <typename Check> mlir::LogicalResult checkAll(mlir::Operation *root, Check check) {
+  using Op = typename llvm::function_traits<Check>::template arg_t<0>;
+  return mlir::failure(anyIn(root, [&](Op op) { return mlir::failed(check(op)); }));
+}
+
+/// All operations of a kind in `root`, which may be changed then.
+template <typename Op> llvm::SmallVector<Op> allIn(mlir::Operation *root) {
+  llvm::SmallVector<Op> found;
+  root->walk([&](Op op) { found.push_back(op); });
+  return found;
+}
 
 /// The operation of the kernel's own block that `op` is in, or that it is.
 mlir::Operation *outermostAround(mlir::Operation *op);

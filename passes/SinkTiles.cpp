@@ -2,14 +2,11 @@
 #include "passes/SinkTiles.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kernel.h"
 
 using namespace mlir;
 
 namespace sectile {
-
-static bool isOfWarps(Value value) {
-  return isa<RankedTensorType, cta::InFlightType>(value.getType());
-}
 
 LogicalResult sinkTiles(Region &body) {
   DenseMap<Value, Value> made;

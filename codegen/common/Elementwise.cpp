@@ -5,7 +5,7 @@
 #include "codegen/common/SmallFloats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "passes/loops/Ahead.h"
+#include "passes/loops/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

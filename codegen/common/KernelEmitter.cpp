@@ -10,6 +10,7 @@
 #include "passes/Kernel.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"

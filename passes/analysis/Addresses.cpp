@@ -1,6 +1,7 @@
 // Addresses as sums of products: how they are found, and what the difference of two of them tells.
 #include "passes/analysis/Addresses.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -547,14 +548,10 @@ bool AddressAnalysis::mayEverOverlap(const GlobalAccess &first, const GlobalAcce
 
 bool AddressAnalysis::mayBeWritten(Operation *load) {
   const std::optional<GlobalAccess> read = accessOf(load);
-  return kernel
-      .walk([&](Operation *op) {
-        const std::optional<GlobalAccess> access = accessOf(op);
-        return access && access->writes && (!read || mayEverOverlap(*access, *read))
-                   ? WalkResult::interrupt()
-                   : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(kernel, [&](Operation *op) {
+    const std::optional<GlobalAccess> access = accessOf(op);
+    return access && access->writes && (!read || mayEverOverlap(*access, *read));
+  });
 }
 
 bool AddressAnalysis::mayShareArgument(Operation *load) {
@@ -563,17 +560,13 @@ bool AddressAnalysis::mayShareArgument(Operation *load) {
     llvm::append_range(read, rootsOf(block->view.getPtr()));
   else if (Value pointers = pointersOf(load))
     llvm::append_range(read, rootsOf(pointers));
-  return kernel
-      .walk([&](Operation *op) {
-        const std::optional<GlobalAccess> access = accessOf(op);
-        if (!access || !access->writes)
-          return WalkResult::advance();
-        const bool shares =
-            read.empty() || access->roots.empty() ||
-            llvm::any_of(access->roots, [&](Value root) { return llvm::is_contained(read, root); });
-        return shares ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(kernel, [&](Operation *op) {
+    const std::optional<GlobalAccess> access = accessOf(op);
+    return access && access->writes &&
+           (read.empty() || access->roots.empty() || llvm::any_of(access->roots, [&](Value root) {
+              return llvm::is_contained(read, root);
+            }));
+  });
 }
 
 /// Whether no two elements of a tile of pointers share a byte; its indices' reach is bounded.

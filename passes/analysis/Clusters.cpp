@@ -2,6 +2,7 @@
 #include "passes/analysis/Clusters.h"
 #include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/Scalars.h"
 #include "passes/analysis/SharedMemory.h"
@@ -20,13 +21,7 @@ bool mayAwaitPrograms(func::FuncOp kernel) {
     auto load = dyn_cast<tile::LoadOp>(op);
     return isAtomic(op) || (load && load.getIsVolatile());
   };
-  return kernel
-      .walk([&](scf::WhileOp loop) {
-        return loop->walk([&](Operation *op) {
-          return asksMemory(op) ? WalkResult::interrupt() : WalkResult::advance();
-        });
-      })
-      .wasInterrupted();
+  return anyIn(kernel, [&](scf::WhileOp loop) { return anyIn(loop, asksMemory); });
 }
 
 bool ClusterValues::areAlike(ValueRange values) {

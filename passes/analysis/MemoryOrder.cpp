@@ -1,6 +1,7 @@
 // What orders accesses of global memory.
 #include "passes/analysis/MemoryOrder.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/Addresses.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -79,12 +80,7 @@ std::pair<bool, bool> meetsAround(Operation *op) {
 }
 
 bool writesGlobalMemory(Operation *op) {
-  return op
-      ->walk([](Operation *inner) {
-        return hasGlobalWrite(inner) && !writesNothing(inner) ? WalkResult::interrupt()
-                                                              : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(op, [](Operation *inner) { return hasGlobalWrite(inner) && !writesNothing(inner); });
 }
 
 IsAhead isAhead(Operation *first, Operation *second) {

@@ -176,6 +176,11 @@ BufferOrigin originOf(Value buffer) {
   return {nullptr, {}, buffer};
 }
 
+bool isFilledByProducer(Value buffer) {
+  auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(buffer).owner);
+  return channel && channel.getBetweenWarps();
+}
+
 SmallVector<BufferAccess, 2> bufferAccesses(Operation *op) {
   SmallVector<BufferAccess, 2> accesses;
   auto add = [&](BufferAccess::Kind kind, Value buffer) {

@@ -77,6 +77,8 @@ struct BufferOrigin {
   mlir::Value buffer; ///< before its axes were permuted
 };
 BufferOrigin originOf(mlir::Value buffer);
+/// Whether it is a slot of a ring that a producer partition fills.
+bool isFilledByProducer(mlir::Value buffer);
 
 /// Whether what the operation does to shared memory goes through the proxy of instructions that
 /// access it themselves, and of the copy engine.

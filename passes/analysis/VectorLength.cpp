@@ -23,4 +23,9 @@ unsigned vectorLength(const AccessContiguity &access, const Layout &layout, cons
   return std::min(length, longest);
 }
 
+unsigned copiedAtOnce(Operation *load, const ContiguityAnalysis &contiguity, const Target &target) {
+  return vectorLength(contiguityOf(contiguity, load), *cta::layoutOf(load->getResult(0).getType()),
+                      target);
+}
+
 } // namespace sectile

@@ -16,6 +16,10 @@ unsigned vectorLength(const AccessContiguity &access, unsigned dim);
 /// this target.
 unsigned vectorLength(const AccessContiguity &access, const Layout &layout, const Target &target);
 
+/// The longest that a thread can copy of what a load reads.
+unsigned copiedAtOnce(mlir::Operation *load, const ContiguityAnalysis &contiguity,
+                      const Target &target);
+
 } // namespace sectile
 
 #endif

@@ -23,22 +23,20 @@ bool computes(tile::PartitionOp partition) {
              (isa<cta::ConvertLayoutOp>(user) && isCopied(user->getResult(0)));
     });
   };
-  return partition.getBody()
-      .walk([&](Operation *op) {
-        if (isa<tile::AcquireOp, tile::CommitOp, tile::MbarrierArriveOp, tile::MbarrierWaitOp>(op))
-          return WalkResult::advance();
-        bool found = isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op);
-        if (auto fill = dyn_cast<tile::FillOp>(op))
-          found = fill.getStored();
-        else if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
-          found = !isCopied(op->getResult(0));
-        else if (op->getNumRegions() == 0)
-          found |= isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
-                   llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
-                   llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
-        return found ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
+  return anyIn(partition, [&](Operation *op) {
+    if (isa<tile::AcquireOp, tile::CommitOp, tile::MbarrierArriveOp, tile::MbarrierWaitOp>(op))
+      return false;
+    if (auto fill = dyn_cast<tile::FillOp>(op))
+      return fill.getStored();
+    if (isa<tile::LoadBlockOp, cta::ConvertLayoutOp>(op))
+      return !isCopied(op->getResult(0));
+    if (isa<tile::WaitOp, tile::ReleaseOp, tile::NamedBarrierOp>(op))
+      return true;
+    return op->getNumRegions() == 0 &&
+           (isDoneOnce(op) || (!isLoad(op) && !isMemoryEffectFree(op)) ||
+            llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+            llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>));
+  });
 }
 
 std::optional<unsigned> warpsOfPartition(Operation *op) {
@@ -88,13 +86,6 @@ unsigned barrierOf(cta::PartitionOp partition) {
 
 unsigned firstNamedBarrier(func::FuncOp kernel) {
   return mainBarrier + 1 + unsigned(computingPartitionsOf(kernel).size());
-}
-
-unsigned launchedRegistersOf(unsigned warps, const Target &target) {
-  constexpr unsigned step = 8;
-  return std::min(target.registersPerUnit / (warps * target.warpSize),
-                  target.maxRegistersPerThread) /
-         step * step;
 }
 
 } // namespace sectile

@@ -3,7 +3,6 @@
 #ifndef SECTILE_PASSES_ANALYSIS_WARPS_H
 #define SECTILE_PASSES_ANALYSIS_WARPS_H
 
-#include "ir/Target.h"
 #include "ir/cta/Cta.h"
 #include "passes/Kernel.h"
 #include <optional>
@@ -28,6 +27,9 @@ bool isForOneThread(mlir::Operation *op);
 /// The partitions in which all warps work, in order.
 llvm::SmallVector<cta::PartitionOp> computingPartitionsOf(mlir::func::FuncOp kernel);
 
+/// Warps that issue a `wgmma` together, and between which registers are moved.
+inline constexpr unsigned warpsOfWarpgroup = 4;
+
 /// Computing partitions are numbered right after the kernel's own warps, the larger ones first, and
 /// producers after them. Numbers of warps are powers of two, so that groups of four stay groups
 /// wherever the kernel's own warps are such groups.
@@ -39,9 +41,6 @@ unsigned firstWarpOf(cta::PartitionOp partition);
 inline constexpr unsigned barriersOfBlock = 16, mainBarrier = 1;
 unsigned barrierOf(cta::PartitionOp partition);
 unsigned firstNamedBarrier(mlir::func::FuncOp kernel);
-
-/// Registers of each thread at the launch, where the kernel moves them between its warps later.
-unsigned launchedRegistersOf(unsigned warps, const Target &target);
 
 } // namespace sectile
 

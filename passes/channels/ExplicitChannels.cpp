@@ -2,25 +2,24 @@
 // `cta` dialect. What is copied to a slot goes by the copy engine where the target has one and all
 // copies of the kernel allow it, else by asynchronous copies, else through registers.
 #include "ir/MmaElements.h"
-#include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/SinkTiles.h"
-#include "passes/analysis/Clusters.h"
+#include "passes/analysis/Addresses.h"
 #include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/ExplicitSlots.h"
-#include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
-#include "passes/layouts/ChooseBuffer.h"
-#include "passes/loops/FetchAhead.h"
-#include "passes/partitions/Partitions.h"
+#include "passes/layouts/DotOperands.h"
+#include "passes/memory/TensorBlock.h"
+#include "passes/partitions/PartitionWarps.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace sectile {
@@ -37,12 +36,10 @@ namespace {
 /// Who carries what is copied to slots.
 enum class Carrier { Engine, Copies, Registers };
 
-/// One tile of a channel's slots.
-struct SlotTile {
+/// One tile of a channel's slots, which dots may read in place.
+struct SlotTile : SharedTile {
   SmallVector<tile::FillOp> fills;
   SmallVector<tile::ReadSlotOp> reads;
-  SmallVector<BufferUse> dots; ///< operands of dots that read it in place
-  BufferReaders readers;
   cta::BufferType buffer;
 
   bool isStored() { return fills.front().getStored(); }
@@ -59,31 +56,9 @@ tile::LoadBlockOp blockIn(tile::FillOp fill) {
   return storedIn(fill).getDefiningOp<tile::LoadBlockOp>();
 }
 
-/// Whether a buffer can be read through other axes: a layout says repeats along one axis alone.
-bool canPermute(ArrayRef<int64_t> shape) {
-  return llvm::count_if(shape, [](int64_t extent) { return !llvm::isPowerOf2_64(extent); }) < 2;
-}
-
-/// The operand of a dot as axes of the slot's tile that it is read from: looks through conversions
-/// and permutes. Null where it is read from elsewhere.
-tile::ReadSlotOp readBy(OpOperand &operand, SmallVectorImpl<int32_t> &order) {
-  Value root = operand.get();
-  auto type = dyn_cast<RankedTensorType>(root.getType());
-  if (!type)
-    return nullptr;
-  order.assign(llvm::to_vector(llvm::seq<int32_t>(0, type.getRank())));
-  for (;;) {
-    if (auto convert = root.getDefiningOp<cta::ConvertLayoutOp>()) {
-      root = convert.getSource();
-    } else if (auto permute = root.getDefiningOp<tile::PermuteOp>();
-               permute && canPermute(permute.getType().getShape())) {
-      for (int32_t &axis : order)
-        axis = permute.getOrder()[axis];
-      root = permute.getSource();
-    } else {
-      return root.getDefiningOp<tile::ReadSlotOp>();
-    }
-  }
+/// The read of a slot that an operand of a dot comes from; null where it comes from elsewhere.
+tile::ReadSlotOp readBy(Value operand) {
+  return originOfOperand(operand).root.getDefiningOp<tile::ReadSlotOp>();
 }
 
 struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> {
@@ -125,58 +100,49 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// What the verifiers of single operations cannot see.
   LogicalResult checkUses() {
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    return checkAll(getOperation(), [](Operation *op) -> LogicalResult {
       for (Region &region : op->getRegions())
         for (Block &block : region)
           for (BlockArgument argument : block.getArguments())
-            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType())) {
-              op->emitError("a loop or a branch cannot choose a channel or a slot: acquire it, or "
-                            "wait for it, where it is used");
-              return WalkResult::interrupt();
-            }
+            if (isa<tile::ChannelType, tile::SlotType, tile::MbarriersType>(argument.getType()))
+              return op->emitError("a loop or a branch cannot choose a channel or a slot: acquire "
+                                   "it, or wait for it, where it is used");
       if (!isa<tile::AcquireOp, tile::CommitOp, tile::WaitOp, tile::ReleaseOp, tile::FillOp,
                tile::DotsWaitOp, tile::DotWaitOp, tile::NamedBarrierOp, tile::MbarrierArriveOp,
                tile::MbarrierWaitOp>(op))
-        return WalkResult::advance();
+        return success();
       for (Operation *around = op->getParentOp(); !isa<func::FuncOp>(around);
            around = around->getParentOp())
-        if (!isa<scf::ForOp, tile::PartitionOp>(around)) {
-          op->emitError("channels are used, barriers met at, and dots waited for, in loops over "
-                        "sc::range and outside of them, not in branches and loops without a "
-                        "count: every path has to leave as many uses in flight");
-          return WalkResult::interrupt();
-        }
-      return WalkResult::advance();
+        if (!isa<scf::ForOp, tile::PartitionOp>(around))
+          return op->emitError(
+              "channels are used, barriers met at, and dots waited for, in loops over "
+              "sc::range and outside of them, not in branches and loops without a "
+              "count: every path has to leave as many uses in flight");
+      return success();
     });
-    return failure(result.wasInterrupted());
   }
 
   LogicalResult collect() {
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    const LogicalResult slots = checkAll(getOperation(), [&](Operation *op) -> LogicalResult {
       if (auto fill = dyn_cast<tile::FillOp>(op)) {
         auto acquire = fill.getSlot().getDefiningOp<tile::AcquireOp>();
-        if (!acquire || (!fill.getStored() && !blockIn(fill))) {
-          op->emitError(acquire ? "a slot takes a block of a view"
-                                : "copies to a slot that was waited for: acquire one");
-          return WalkResult::interrupt();
-        }
-        if (acquire->getBlock() != op->getBlock()) {
-          op->emitError("a slot is filled where it was acquired, not in a loop or outside of one");
-          return WalkResult::interrupt();
-        }
+        if (!acquire || (!fill.getStored() && !blockIn(fill)))
+          return op->emitError(acquire ? "a slot takes a block of a view"
+                                       : "copies to a slot that was waited for: acquire one");
+        if (acquire->getBlock() != op->getBlock())
+          return op->emitError(
+              "a slot is filled where it was acquired, not in a loop or outside of one");
         tileOf(acquire.getChannel(), fill.getSlot()).fills.push_back(fill);
       } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
         auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
-        if (!wait) {
-          op->emitError("reads a slot that was acquired: what is copied to it is there after a "
-                        "wait for the channel");
-          return WalkResult::interrupt();
-        }
+        if (!wait)
+          return op->emitError("reads a slot that was acquired: what is copied to it is there "
+                               "after a wait for the channel");
         tileOf(wait.getChannel(), read.getSlot()).reads.push_back(read);
       }
-      return WalkResult::advance();
+      return success();
     });
-    if (result.wasInterrupted())
+    if (failed(slots))
       return failure();
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles) {
@@ -189,16 +155,18 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       }
     getOperation().walk([&](cta::DotOp dot) {
       for (unsigned i = 0; i < 2; ++i) {
-        BufferUse use{&dot->getOpOperand(i), {}};
-        if (tile::ReadSlotOp read = readBy(*use.operand, use.order))
-          addReader(dot, i, std::move(use), read);
+        const OperandOrigin origin = originOfOperand(dot->getOperand(i));
+        if (auto read = origin.root.getDefiningOp<tile::ReadSlotOp>()) {
+          auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
+          tileOf(wait.getChannel(), read.getSlot()).addUse(dot, i, origin.order, target);
+        }
       }
     });
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles)
         for (tile::ReadSlotOp read : tile.reads)
-          if (isReadToRegisters(read, tile))
-            tile.readers.readers.push_back(*cta::layoutOf(read.getType()));
+          if (tile.otherUserOf(read))
+            tile.readers.push_back(*cta::layoutOf(read.getType()));
     return success();
   }
 
@@ -206,46 +174,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     return channels[channel.getDefiningOp()][cast<OpResult>(slot).getResultNumber()];
   }
 
-  void addReader(cta::DotOp dot, unsigned operand, BufferUse use, tile::ReadSlotOp read) {
-    auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
-    SlotTile &tile = tileOf(wait.getChannel(), read.getSlot());
-    const MmaInstruction *instruction = instructionOf(dot, target);
-    if (instruction && instruction->home(operand) != OperandHome::Registers) {
-      tile.readers.byDescriptor = true;
-      if (instruction->onlyAlongK)
-        tile.readers.along = use.order[1 - operand];
-    } else {
-      SmallVector<int64_t> inverse(use.order.size());
-      for (auto [to, from] : llvm::enumerate(use.order))
-        inverse[from] = to;
-      const Layout &sums = *cta::layoutOf(dot.getType());
-      const Layout layout =
-          dot.getInstruction()
-              ? dotOperandLayout(dot, sums, operand)
-              : multiplyAddOperandLayout(
-                    sums, cast<RankedTensorType>(dot->getOperand(operand).getType()).getShape(),
-                    operand);
-      tile.readers.readers.push_back(layout.permute(inverse));
-    }
-    tile.dots.push_back(std::move(use));
-  }
-
-  /// Whether a read is of use to others than dots that read its slot in place.
-  static bool isReadToRegisters(tile::ReadSlotOp read, const SlotTile &tile) {
-    SmallVector<Value> values{read.getResult()};
-    while (!values.empty())
-      for (OpOperand &use : values.pop_back_val().getUses()) {
-        if (isa<cta::ConvertLayoutOp, tile::PermuteOp>(use.getOwner()))
-          values.push_back(use.getOwner()->getResult(0));
-        else if (llvm::none_of(tile.dots,
-                               [&](const BufferUse &dot) { return dot.operand == &use; }))
-          return true;
-      }
-    return false;
-  }
-
-  //===-- Who carries what is copied
-  //-----------------------------------------------------------===//
+  //===-- Who carries what is copied ------------------------------------------------===//
 
   LogicalResult chooseCarrier() {
     if (channels.empty())
@@ -287,7 +216,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (SlotTile &tile : tiles) {
         if (tile.isStored()) {
           tile.buffer = chooseBuffer(cast<RankedTensorType>(storedIn(tile.fills.front()).getType()),
-                                     tile.readers, target);
+                                     tile, target);
           continue;
         }
         tile::LoadBlockOp load = blockIn(tile.fills.front());
@@ -299,18 +228,14 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
           }
         } else if (carrier == Carrier::Copies) {
           tile.buffer =
-              chooseBuffer(load.getType(), tile.readers, target, copiedAtOnce(load, contiguity));
+              chooseBuffer(load.getType(), tile, target, copiedAtOnce(load, contiguity, target));
           for (tile::FillOp fill : tile.fills)
-            vectors[fill] = copiedAtOnce(blockIn(fill), contiguity);
+            vectors[fill] = copiedAtOnce(blockIn(fill), contiguity, target);
         } else {
-          tile.buffer = chooseBuffer(load.getType(), tile.readers, target);
+          tile.buffer = chooseBuffer(load.getType(), tile, target);
         }
       }
     return success();
-  }
-
-  unsigned copiedAtOnce(tile::LoadBlockOp load, const ContiguityAnalysis &contiguity) const {
-    return vectorLength(contiguityOf(contiguity, load), *cta::layoutOf(load.getType()), target);
   }
 
   static bool padsWithZeros(tile::LoadBlockOp load) {
@@ -336,7 +261,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (!why.empty())
       return why;
     const unsigned dense = *denseDimension(madeView(load.getView()));
-    if (tile.readers.along && tile.readers.along != dense)
+    if (tile.along && tile.along != dense)
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
     if (dense != denseDimension(madeView(blockIn(tile.fills.front()).getView())))
@@ -351,35 +276,29 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     tile::LoadBlockOp load = blockIn(fill);
     if (!padsWithZeros(load))
       return "it pads with something else than zeros";
-    if (copiedAtOnce(load, contiguity) * cta::elementBits(load.getType()) < 32)
+    if (copiedAtOnce(load, contiguity, target) * cta::elementBits(load.getType()) < 32)
       return "neighbours in memory that one thread copies have less than 4 bytes";
-    if (tile.readers.along && tile.readers.along != fastestAxis(*cta::layoutOf(load.getType())))
+    if (tile.along && tile.along != fastestAxis(*cta::layoutOf(load.getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
     return {};
   }
 
-  //===-- Partitions
-  //---------------------------------------------------------------------------===//
+  //===-- Partitions ----------------------------------------------------------------===//
 
   LogicalResult makePartitions() {
     SmallVector<tile::PartitionOp> partitions(getOperation().getBody().getOps<tile::PartitionOp>());
     if (partitions.empty()) {
-      WalkResult alone = getOperation().walk([](tile::MbarriersOp barriers) {
-        barriers.emitError(
-            "nobody else arrives at these mbarriers: partitions signal to each other "
-            "by them");
-        return WalkResult::interrupt();
+      const LogicalResult alone = checkAll(getOperation(), [](tile::MbarriersOp barriers) {
+        return barriers.emitError("nobody else arrives at these mbarriers: partitions signal to "
+                                  "each other by them");
       });
-      return failure(alone.wasInterrupted() || failed(checkBarriers({})));
+      return failure(failed(alone) || failed(checkBarriers({})));
     }
     if (!target.tensorCopy)
       return partitions.front().emitError("a partition copies by the copy engine, and ")
              << target.name << " has none";
-    const bool waits = getOperation()
-                           .walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
-                           .wasInterrupted();
-    if (waits)
+    if (anyIn(getOperation(), [](tile::WaitDependenciesOp) { return true; }))
       return partitions.front().emitError("the kernel says where it waits for the launch ahead, "
                                           "which a partition would not wait for");
     if (failed(checkOrder(partitions)))
@@ -415,16 +334,13 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
 
   /// A partition begins with the kernel, whatever stands before it.
   LogicalResult checkOrder(ArrayRef<tile::PartitionOp> partitions) {
-    return failure(getOperation()
-                       .walk([&](Operation *op) {
-                         if (!memoryOrderOf(op).acquires || partitionOf(op) ||
-                             isAhead(op, partitions.back()) == IsAhead::Never)
-                           return WalkResult::advance();
-                         op->emitError("a partition after this would not wait for it: what orders "
-                                       "memory for a partition's copies belongs into it");
-                         return WalkResult::interrupt();
-                       })
-                       .wasInterrupted());
+    return checkAll(getOperation(), [&](Operation *op) -> LogicalResult {
+      if (!memoryOrderOf(op).acquires || partitionOf(op) ||
+          isAhead(op, partitions.back()) == IsAhead::Never)
+        return success();
+      return op->emitError("a partition after this would not wait for it: what orders memory for "
+                           "a partition's copies belongs into it");
+    });
   }
 
   /// Whether one partition fills each channel, and others read it.
@@ -450,17 +366,15 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// Four warps that issue a `wgmma` together have numbers from a multiple of four on.
   LogicalResult checkWarpgroups(cta::PartitionOp partition) {
     const unsigned first = firstWarpOf(partition);
-    WalkResult result = partition.walk([&](cta::DotOp dot) {
+    return checkAll(partition, [&](cta::DotOp dot) -> LogicalResult {
       const MmaInstruction *instruction = instructionOf(dot, target);
       if (!instruction || first % instruction->warps() == 0)
-        return WalkResult::advance();
-      dot.emitError(
-          "four warps whose numbers begin at a multiple of four do this dot together, and ")
-          << first
-          << " warps come before this partition's: give the kernel a multiple of four warps";
-      return WalkResult::interrupt();
+        return success();
+      return dot.emitError(
+                 "four warps whose numbers begin at a multiple of four do this dot together, and ")
+             << first
+             << " warps come before this partition's: give the kernel a multiple of four warps";
     });
-    return failure(result.wasInterrupted());
   }
 
   /// Whole partitions come to a named barrier, and as many as are left have a number.
@@ -473,29 +387,26 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       for (unsigned sum : SmallVector<unsigned>(sums.begin(), sums.end()))
         sums.insert(sum + warps);
     const unsigned taken = firstNamedBarrier(getOperation());
-    WalkResult result = getOperation().walk([&](tile::NamedBarrierOp barrier) {
+    return checkAll(getOperation(), [&](tile::NamedBarrierOp barrier) -> LogicalResult {
       if (computing.empty())
-        barrier.emitError("nobody else comes to this barrier: partitions that compute meet at one");
-      else if (!sums.contains(barrier.getWarps()))
-        barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
-            << barrier.getWarps() << " warps: they have "
-            << llvm::join(
-                   llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
-                   " and ");
-      else if (taken + barrier.getNumber() >= barriersOfBlock)
-        barrier.emitError("a block has ")
-            << barriersOfBlock << " barriers: " << taken << " of them are for its partitions, and "
-            << barriersOfBlock - taken << " are left";
-      else
-        return WalkResult::advance();
-      return WalkResult::interrupt();
+        return barrier.emitError(
+            "nobody else comes to this barrier: partitions that compute meet at one");
+      if (!sums.contains(barrier.getWarps()))
+        return barrier.emitError("whole partitions meet at a barrier, and no choice of them has ")
+               << barrier.getWarps() << " warps: they have "
+               << llvm::join(
+                      llvm::map_range(parts, [](unsigned warps) { return std::to_string(warps); }),
+                      " and ");
+      if (taken + barrier.getNumber() >= barriersOfBlock)
+        return barrier.emitError("a block has ")
+               << barriersOfBlock << " barriers: " << taken
+               << " of them are for its partitions, and " << barriersOfBlock - taken << " are left";
+      return success();
     });
-    return failure(result.wasInterrupted());
   }
 
   /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own.
   LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
-    constexpr unsigned warpgroup = 4, step = 8, most = 240;
     const unsigned own = warpsOf(getOperation());
     unsigned more = 0, taken = 0;
     tile::PartitionOp moving;
@@ -517,7 +428,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (!moving)
       return success();
     for (tile::PartitionOp partition : partitions) {
-      if (own % warpgroup || partition.getWarps() % warpgroup)
+      if (own % warpsOfWarpgroup || partition.getWarps() % warpsOfWarpgroup)
         return partition.emitError(
                    "registers are moved between groups of four warps: a partition of ")
                << partition.getWarps() << " and a kernel of " << own << " are not such groups";
@@ -528,7 +439,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     const unsigned launched = launchedRegistersOf(own + more, target),
                    all = launched * (own + more);
     if (!others)
-      others = taken < all ? std::min(most, (all - taken) / own / step * step) : 0;
+      others = registersLeftFor(own, more, taken, target);
     if (taken + own * others > all) {
       InFlightDiagnostic error = moving.emitError("the block is launched with ");
       error << all * target.warpSize << " registers: ";
@@ -551,9 +462,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
   /// A barrier follows the making of mbarriers: `partition-warps` moves the two ahead together.
   /// Whatever number the kernel computes, none beyond them is used.
   void lowerMbarriers() {
-    SmallVector<tile::MbarriersOp> all;
-    getOperation().walk([&](tile::MbarriersOp barriers) { all.push_back(barriers); });
-    for (tile::MbarriersOp barriers : all) {
+    for (tile::MbarriersOp barriers : allIn<tile::MbarriersOp>(getOperation())) {
       OpBuilder builder(barriers);
       Value made = cta::MbarriersOp::create(
           builder, barriers.getLoc(),
@@ -580,8 +489,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     }
   }
 
-  //===-- Channels
-  //-----------------------------------------------------------------------------===//
+  //===-- Channels ------------------------------------------------------------------===//
 
   void lower(tile::ChannelOp channel, ArrayRef<SlotTile> tiles) {
     SmallVector<Operation *> users(channel->getUsers());
@@ -618,11 +526,9 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     for (const SlotTile &tile : tiles) {
       for (tile::FillOp fill : tile.fills)
         copy(fill, buffers.lookup(fill.getSlot()));
-      for (const BufferUse &dot : tile.dots) {
-        SmallVector<int32_t> order;
-        tile::ReadSlotOp read = readBy(*dot.operand, order);
-        builder.setInsertionPoint(dot.operand->getOwner());
-        readBuffer(builder, dot, buffers.lookup(read.getSlot()));
+      for (const BufferUse &use : tile.uses) {
+        builder.setInsertionPoint(use.operand->getOwner());
+        readBuffer(builder, use, buffers.lookup(readBy(use.operand->get()).getSlot()));
       }
       for (tile::ReadSlotOp read : tile.reads) {
         builder.setInsertionPoint(read);
@@ -647,7 +553,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     tile::LoadBlockOp load = blockIn(fill);
     if (carrier == Carrier::Engine) {
       const TensorBlock &block = blocks[fill];
-      const bool shared = isSharedInCluster(fill, block, cast<cta::BufferType>(buffer.getType()));
+      const bool shared =
+          isSharedInCluster(load, fill, block, cast<cta::BufferType>(buffer.getType()), target);
       SmallVector<Value> coordinates = block.coordinatesOf(builder, loc, load.getOffsets());
       // Who waits for the use cannot know the condition: bytes come for it in any case.
       if (Value when = load.getWhen(); when && !matchPattern(when, m_One())) {
@@ -668,22 +575,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     fill.erase();
   }
 
-  /// Whether both blocks of a cluster copy the same at the same place of their programs, and can do
-  /// half of it each.
-  bool isSharedInCluster(tile::FillOp fill, const TensorBlock &block, cta::BufferType buffer) {
-    const unsigned cluster = clusterOf(getOperation());
-    if (cluster == 1 || !target.multicast || mayAwaitPrograms(getOperation()) ||
-        !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
-      return false;
-    ClusterValues values(cluster);
-    tile::LoadBlockOp load = blockIn(fill);
-    return values.runAlike(fill) && values.areAlike(load.getOffsets()) &&
-           values.areAlike(block.coordinates) &&
-           (!load.getWhen() || values.areAlike(load.getWhen()));
-  }
-
-  //===-- Dots in flight
-  //-----------------------------------------------------------------------===//
+  //===-- Dots in flight ------------------------------------------------------------===//
 
   /// Whether a tile is a slot's, which `select-mma` may have converted for an instruction.
   static bool followsSlot(Value tile) {
@@ -705,9 +597,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       isAsynchronous &=
           instruction && instruction->isAsynchronous() && !instruction->promotionInterval;
     });
-    SmallVector<int32_t> order;
     for (cta::DotOp dot : started)
-      if (isAsynchronous ? !readBy(dot->getOpOperand(1), order) : !followsSlot(dot.getB()))
+      if (isAsynchronous ? !readBy(dot.getB()) : !followsSlot(dot.getB()))
         return dot.emitError("a dot in flight reads its right operand from a slot of a channel, "
                              "and its left one from a slot or from registers: sc::dot takes other "
                              "tiles");

@@ -95,12 +95,9 @@ LogicalResult checkAttributes(func::FuncOp kernel) {
     for (StringRef fact : {StringRef(tile::divisibleAttr), StringRef(tile::belowAttr)})
       if (failed(checkNumber(kernel, kernel.getArgAttr(i, fact), fact, 1, INT64_MAX)))
         return failure();
-  WalkResult loops = kernel.walk([](scf::ForOp loop) {
-    return succeeded(checkNumber(loop, loop->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64))
-               ? WalkResult::advance()
-               : WalkResult::interrupt();
+  return checkAll(kernel, [](scf::ForOp loop) {
+    return checkNumber(loop, loop->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64);
   });
-  return failure(loops.wasInterrupted());
 }
 
 LogicalResult checkThreads(func::FuncOp kernel, const Target &target) {
@@ -147,10 +144,7 @@ LogicalResult checkDot(cta::DotOp dot, const Target &target) {
 }
 
 LogicalResult checkDots(func::FuncOp kernel, const Target &target) {
-  WalkResult result = kernel.walk([&](cta::DotOp dot) {
-    return succeeded(checkDot(dot, target)) ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return failure(result.wasInterrupted());
+  return checkAll(kernel, [&](cta::DotOp dot) { return checkDot(dot, target); });
 }
 
 /// What not every target has.
@@ -225,10 +219,8 @@ LogicalResult checkTiles(func::FuncOp kernel) {
       return success();
     return op->emitError() << type << " " << refusal;
   });
-  WalkResult views = kernel.walk([](Operation *op) {
-    return succeeded(checkView(op)) ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  return failure(failed(types) || views.wasInterrupted());
+  const LogicalResult views = checkAll(kernel, [](Operation *op) { return checkView(op); });
+  return failure(failed(types) || failed(views));
 }
 
 /// What each thread holds of a tile where that is too much, else 0: threads share out powers of
@@ -307,29 +299,26 @@ LogicalResult checkPlain(func::FuncOp kernel, const Target &target) {
     return kernel.emitError("a kernel gives no tiles");
   if (failed(checkBare(kernel)) || failed(checkThreads(kernel, target)))
     return failure();
-  WalkResult early = kernel.walk([](Operation *op) {
+  const LogicalResult early = checkAll(kernel, [](Operation *op) -> LogicalResult {
     if (!isa<tile::DotOp, tile::DotScaledOp, cta::AsyncCopyBlockOp>(op))
-      return WalkResult::advance();
-    op->emitOpError("is left where layouts are assigned");
-    return WalkResult::interrupt();
+      return success();
+    return op->emitOpError("is left where layouts are assigned");
   });
-  if (early.wasInterrupted() || failed(checkDots(kernel, target)))
+  if (failed(early) || failed(checkDots(kernel, target)))
     return failure();
   return checkExtents(kernel, warpsOf(kernel), target.warpSize);
 }
 
 LogicalResult checkPartitions(func::FuncOp kernel) {
-  WalkResult result = kernel.walk([](Operation *op) {
+  return checkAll(kernel, [](Operation *op) -> LogicalResult {
     const std::optional<unsigned> warps =
         isa<tile::PartitionOp, cta::PartitionOp>(op) ? warpsOfPartition(op) : std::nullopt;
     if (!warps || (llvm::isPowerOf2_32(*warps) && *warps <= 64))
-      return WalkResult::advance();
-    op->emitError(
-        "the number of warps of a partition that computes is a power of two up to 64, not ")
-        << *warps;
-    return WalkResult::interrupt();
+      return success();
+    return op->emitError("the number of warps of a partition that computes is a power of two up "
+                         "to 64, not ")
+           << *warps;
   });
-  return failure(result.wasInterrupted());
 }
 
 LogicalResult checkExtents(func::FuncOp function, unsigned warps, unsigned warpSize) {
@@ -386,14 +375,13 @@ LogicalResult checkLayouts(func::FuncOp kernel, const Target &target) {
   });
   if (failed(types))
     return failure();
-  WalkResult result = kernel.walk([&](Operation *op) {
+  const LogicalResult ops = checkAll(kernel, [&](Operation *op) {
     auto copy = dyn_cast<cta::AsyncCopyBlockOp>(op);
-    bool fine = succeeded(checkInstruction(op, target)) && succeeded(checkBuffers(op)) &&
-                succeeded(checkVector(op)) &&
-                (!copy || succeeded(isOfThreads(op, copy.getLayout().getLayout())));
-    return fine ? WalkResult::advance() : WalkResult::interrupt();
+    return failure(failed(checkInstruction(op, target)) || failed(checkBuffers(op)) ||
+                   failed(checkVector(op)) ||
+                   (copy && failed(isOfThreads(op, copy.getLayout().getLayout()))));
   });
-  return failure(result.wasInterrupted() || failed(checkDots(kernel, target)));
+  return failure(failed(ops) || failed(checkDots(kernel, target)));
 }
 
 } // namespace sectile

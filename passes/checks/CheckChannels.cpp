@@ -775,15 +775,14 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     if (failed(target))
       return signalPassFailure();
     bool isNeeded = false;
-    WalkResult placed = kernel.walk([&](Operation *op) {
+    const LogicalResult placed = checkAll(kernel, [&](Operation *op) -> LogicalResult {
       isNeeded |= isa<cta::AsyncCopyOp, cta::TensorCopyOp, cta::TensorStoreOp, cta::MbarrierWaitOp,
                       cta::MbarrierSignalOp, cta::DotStartOp, tile::NamedBarrierOp>(op);
       if (!isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op) || sharedOffset(op))
-        return WalkResult::advance();
-      op->emitOpError("has no place in shared memory yet");
-      return WalkResult::interrupt();
+        return success();
+      return op->emitOpError("has no place in shared memory yet");
     });
-    if (placed.wasInterrupted())
+    if (failed(placed))
       return signalPassFailure();
     if (isNeeded && failed(check(kernel, *target)))
       signalPassFailure();

@@ -3,7 +3,7 @@
 // one of them is f16.
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Kernel.h"
 #include "passes/Passes.h"
 
 namespace sectile {
@@ -153,9 +153,7 @@ private:
 
 struct ExpandScaledDots : sectile::impl::ExpandScaledDotsBase<ExpandScaledDots> {
   void runOnOperation() override {
-    SmallVector<tile::DotScaledOp> dots;
-    getOperation().walk([&](tile::DotScaledOp dot) { dots.push_back(dot); });
-    for (tile::DotScaledOp dot : dots)
+    for (tile::DotScaledOp dot : allIn<tile::DotScaledOp>(getOperation()))
       Expansion(dot).run();
   }
 };

@@ -2,8 +2,8 @@
 //
 // MLIR's inliner does not serve: it weighs what to inline, and leaves recursion and calls without a
 // body as they are. Here each call goes, or is an error at the user's line.
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Kernel.h"
 #include "passes/Passes.h"
 
 namespace sectile {
@@ -34,9 +34,7 @@ private:
 
   LogicalResult inlineCalls(func::FuncOp function) {
     states[function] = State::Open;
-    SmallVector<func::CallOp> calls;
-    function.walk([&](func::CallOp call) { calls.push_back(call); });
-    for (func::CallOp call : calls) {
+    for (func::CallOp call : sectile::allIn<func::CallOp>(function)) {
       auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
       if (!callee || !callee.getBody().hasOneBlock())
         return call.emitError("calls '")

@@ -17,7 +17,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Warps.h"
+#include "passes/analysis/Registers.h"
 #include "passes/loops/FetchAhead.h"
 #include "passes/loops/LoopHints.h"
 #include "passes/loops/OverlapDots.h"
@@ -48,16 +48,16 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
     target = *found;
     if (!target.tensorCopy)
       return;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
-      auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-      if (!hint || !hint.getValue() || loop.getUnsignedCmp())
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
+      if (!hints::asksForProducer(loop) || loop.getUnsignedCmp())
         continue;
       std::optional<DelayedDot> delayed = delayedIn(loop);
       if (!delayed)
         continue;
-      if (!registersHold(*delayed))
+      if (!registersHold(
+              delayed->dot,
+              {delayed->behind.getType(), delayed->dot.getA().getType(), delayed->dot.getType()},
+              besideTiles::rows, target))
         delayed->dot.emitRemark("this dot is done in its own iteration, beside no other work: "
                                 "registers do not hold its operand for another one");
       else
@@ -66,8 +66,7 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
   }
 
   std::optional<DelayedDot> delayedIn(scf::ForOp loop) {
-    SmallVector<cta::DotOp> dots;
-    loop.walk([&](cta::DotOp dot) { dots.push_back(dot); });
+    SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
     if (dots.size() < 2 || !llvm::all_of(dots, [&](cta::DotOp dot) {
           return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
         }))
@@ -116,20 +115,6 @@ struct DelayDots : sectile::impl::DelayDotsBase<DelayDots> {
       return false;
     delayed.operand = sliceOf(loop, delayed.dot.getB());
     return true;
-  }
-
-  /// Beside the results of the dots ahead, the sums and the operand that is carried: rows' sums,
-  /// indices.
-  bool registersHold(const DelayedDot &delayed) {
-    constexpr unsigned others = 28;
-    auto registersOf = [](Value tile) {
-      return cta::layoutOf(tile.getType())->numRegisters() * cta::elementBits(tile.getType()) / 32;
-    };
-    const unsigned threads = warpsOf(delayed.dot) * target.warpSize;
-    cta::DotOp dot = delayed.dot, behind = delayed.behind;
-    return registersOf(behind.getResult()) + registersOf(dot.getA()) +
-               registersOf(dot.getResult()) + others <=
-           std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }
 
   static void delay(scf::ForOp loop, const DelayedDot &delayed) {

@@ -62,15 +62,6 @@ scf::ForOp outermostOf(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether a producer partition fills some ring.
-bool hasPartition(func::FuncOp kernel) {
-  return kernel
-      .walk([](cta::ChannelOp channel) {
-        return channel.getBetweenWarps() ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 /// Whether nothing in the kernel can tell when it is done.
 bool isUnordered(tile::AtomicBlockOp atomic) {
   return atomic.getOrder() == tile::Order::Relaxed && atomic.getResult().use_empty();
@@ -155,20 +146,16 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
   if (cast<RankedTensorType>(tileOf(store).getType()).getRank() != 2)
     return "it has not two dimensions";
   const GlobalAccess written = *addresses.accessOf(store);
-  kernel.walk([&](Operation *op) {
+  anyIn(kernel, [&](Operation *op) {
     // Nothing orders what other partitions write, whoever stores, and they read nothing of it.
     if (partitionOf(op) != partitionOf(store))
-      return WalkResult::advance();
-    if (ordersStores(op) && !(perTile && isAheadInLoop(op, store))) {
+      return false;
+    const std::optional<GlobalAccess> access = addresses.accessOf(op);
+    if (ordersStores(op) && !(perTile && isAheadInLoop(op, store)))
       why = "the kernel orders memory for other programs";
-      return WalkResult::interrupt();
-    }
-    std::optional<GlobalAccess> access = addresses.accessOf(op);
-    if (op != store && access && addresses.mayEverOverlap(*access, written)) {
+    else if (op != store && access && addresses.mayEverOverlap(*access, written))
       why = "the kernel may read or write it elsewhere";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
+    return !why.empty();
   });
   return why;
 }
@@ -237,7 +224,8 @@ void EngineStores::run() {
   const SmallVector<Operation *> stores = candidates();
   if (rings == 0 || stores.empty())
     return;
-  const bool partitioned = hasPartition(kernel);
+  const bool partitioned =
+      anyIn(kernel, [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
   int64_t whereRingsWere = rings;
   int64_t besideRings = target.maxSharedBytes - rings - others - smallThings;
   // Computing partitions run at the same time, so each has its own scratch.
@@ -249,11 +237,7 @@ void EngineStores::run() {
         replaced.insert(convert);
     besideRings -= int64_t(computing + 1) * scratchIn(kernel, replaced);
   }
-  struct Planned {
-    Operation *store;
-    Pieces pieces;
-  };
-  SmallVector<Planned> planned;
+  SmallVector<std::pair<Operation *, Pieces>> planned;
   for (Operation *store : stores) {
     const bool perTile = tileLoopOf(store) && partitioned;
     std::string why;

@@ -24,30 +24,16 @@
 #include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/loops/Ahead.h"
+#include "passes/loops/LoopHints.h"
+#include "passes/loops/LoopPlan.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
 namespace sectile {
-
-void readBuffer(OpBuilder &builder, const BufferUse &use, Value buffer) {
-  bool inOrder = llvm::is_sorted(use.order);
-  if (!inOrder) {
-    auto type = cast<cta::BufferType>(buffer.getType());
-    SmallVector<int64_t> order(use.order.begin(), use.order.end()), shape;
-    for (int64_t axis : order)
-      shape.push_back(type.getShape()[axis]);
-    auto layout =
-        cta::LayoutAttr::get(type.getContext(), type.getLayout().getLayout().permute(order));
-    auto permuted = cta::BufferType::get(type.getContext(), shape, type.getElement(), layout);
-    buffer = cta::PermuteBufferOp::create(builder, use.operand->getOwner()->getLoc(), permuted,
-                                          buffer, use.order);
-  }
-  use.operand->set(buffer);
-}
 
 SmallVector<Operation *> FetchedLoad::readers() const {
   SmallVector<Operation *> readers;
@@ -173,15 +159,12 @@ bool holdsLoadsBack(Operation *op) {
 bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) {
   GlobalAccess read = *addresses.accessOf(load);
   EndedIterations next = addresses.bitOf(loop);
-  WalkResult result = loop.getBody()->walk([&](Operation *op) {
+  return anyIn(loop, [&](Operation *op) {
     std::optional<GlobalAccess> access = addresses.accessOf(op);
-    bool overlap =
-        access && access->writes &&
-        (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
-         addresses.mayOverlap(read, *access, next));
-    return overlap ? WalkResult::interrupt() : WalkResult::advance();
+    return access && access->writes &&
+           (addresses.mayOverlap(*access, read, 0) || addresses.mayOverlap(*access, read, next) ||
+            addresses.mayOverlap(read, *access, next));
   });
-  return result.wasInterrupted();
 }
 
 class Pipeline {
@@ -667,10 +650,7 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
     return "the loop computes what it gives where the mask is false";
   if (producer == Producer::Copies && !zeros)
     return "an asynchronous copy gives zeros where the mask is false";
-  WalkResult orders = loop.walk([](Operation *op) {
-    return holdsLoadsBack(op) ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  if (orders.wasInterrupted())
+  if (anyIn(loop, holdsLoadsBack))
     return "the loop orders memory";
   if (mayBeWritten(loop, load, addresses))
     return "the loop may write to what it reads";
@@ -686,9 +666,9 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-FetchedLoop fetchAhead(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer,
-                       unsigned depth, cta::DotOp early, const Ring *from) {
-  return Pipeline(loop, loads, producer, depth, early, from).run();
+FetchedLoop fetchAhead(const LoopPlan &plan) {
+  return Pipeline(plan.loop, plan.loads, plan.producer, plan.depth, plan.early, plan.continued)
+      .run();
 }
 
 bool followsCarried(scf::ForOp loop, Operation *load) {

@@ -2,21 +2,14 @@
 #ifndef SECTILE_PASSES_LOOPS_FETCHAHEAD_H
 #define SECTILE_PASSES_LOOPS_FETCHAHEAD_H
 
-#include "ir/cta/Cta.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/analysis/Addresses.h"
+#include "passes/layouts/DotOperands.h"
 #include "passes/memory/TensorBlock.h"
 
 namespace sectile {
 
-/// An operand that is to read a buffer instead of a tile: axis i of it is axis order[i] of the
-/// buffer.
-struct BufferUse {
-  mlir::OpOperand *operand;
-  llvm::SmallVector<int32_t, 2> order;
-};
-/// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
-void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
+struct LoopPlan;
 
 /// A load in a loop's body, by pointers or from a view, whose tile is read from shared memory, in
 /// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.
@@ -68,7 +61,10 @@ std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer p
 /// when the loop is done.
 struct Ring {
   llvm::SmallVector<mlir::Value> channels;
-  mlir::Value uses;
+  mlir::Value uses; ///< a result of the loop
+
+  mlir::Block *block() const { return mlir::Value(uses).getParentBlock(); }
+  cta::ChannelType type() const { return mlir::cast<cta::ChannelType>(channels.front().getType()); }
 };
 
 /// What a loop has become.
@@ -77,17 +73,12 @@ struct FetchedLoop {
   llvm::SmallVector<Ring> rings;
 };
 
-/// Makes each load a channel of `depth` buffers, or one more. Replaces the loop. Copies are issued
-/// depth - 1 iterations ahead of what reads them, so that they need two buffers and more; registers
-/// do with one.
+/// Makes each load of the plan a channel. Replaces the loop. Copies are issued depth - 1 iterations
+/// ahead of what reads them, so that they need two buffers and more; registers do with one.
 ///
-/// `early`, unless null, is a dot whose operands are invariant in the loop or fetched, and whose
-/// sums begin as zeros. Each iteration does that of the next one, and the loop carries its result.
-///
-/// `from`, unless null, is the ring of a loop before this one that its loads, which are waited for
-/// together, go on with.
-FetchedLoop fetchAhead(mlir::scf::ForOp loop, llvm::ArrayRef<FetchedLoad> loads, Producer producer,
-                       unsigned depth, cta::DotOp early, const Ring *from);
+/// The operands of the plan's early dot are invariant in the loop or fetched, and its sums begin as
+/// zeros. Each iteration does that of the next one, and the loop carries its result.
+FetchedLoop fetchAhead(const LoopPlan &plan);
 
 /// Whether the loop computes the addresses of a load from what it carries.
 bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);

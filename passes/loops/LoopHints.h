@@ -1,9 +1,10 @@
-// Hints that a kernel gives for its loops: attributes of scf.for, in addition to cta.stages. A
-// remark reports each hint that has no effect.
+// Attributes of loops, in addition to cta.stages, and of what they compute ahead. A loop's are
+// hints that a kernel gives; a remark reports each that has no effect.
 #ifndef SECTILE_PASSES_LOOPS_LOOPHINTS_H
 #define SECTILE_PASSES_LOOPS_LOOPHINTS_H
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
 
 namespace sectile::hints {
 
@@ -15,6 +16,19 @@ inline constexpr llvm::StringLiteral warpSpecialize = "cta.warp_specialize";
 inline constexpr llvm::StringLiteral flatten = "cta.flatten";
 inline constexpr llvm::StringLiteral oneAccumulator = "cta.one_accumulator";
 
+inline bool asksForProducer(mlir::Operation *loop) {
+  auto hint = loop->getAttrOfType<mlir::BoolAttr>(warpSpecialize);
+  return hint && hint.getValue();
+}
+
 } // namespace sectile::hints
+
+namespace sectile {
+
+/// On an integer division that is computed ahead, for an iteration that may never come. It may be
+/// by zero where the program does not divide at all, so nobody reports it.
+inline constexpr llvm::StringLiteral computedAheadAttr = "sectile.computed_ahead";
+
+} // namespace sectile
 
 #endif

@@ -13,7 +13,7 @@
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
-#include "passes/analysis/Warps.h"
+#include "passes/analysis/Registers.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -29,11 +29,6 @@ namespace {
 
 bool isZero(Value value) {
   return matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero());
-}
-
-unsigned registersOf(Type type) {
-  auto tile = dyn_cast<RankedTensorType>(type);
-  return tile ? std::max(1u, cta::layoutOf(tile)->numRegisters() * cta::elementBits(tile) / 32) : 1;
 }
 
 bool isCast(Operation *op) { return isa<arith::ExtFOp, arith::SIToFPOp, arith::UIToFPOp>(op); }
@@ -58,18 +53,17 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     if (failed(found))
       return signalPassFailure();
     target = *found;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       // Where threads copied, their addresses would need the registers.
-      auto hint = loop->getAttrOfType<BoolAttr>(hints::warpSpecialize);
-      if (!hint || !hint.getValue())
+      if (!hints::asksForProducer(loop))
         continue;
       std::optional<Promotion> promotion = promotionIn(loop);
       if (!promotion)
         continue;
-      if (!registersHold(promotion->dot)) {
-        promotion->dot.emitRemark(
+      cta::DotOp dot = promotion->dot;
+      const Type sums = dot.getType(); // two results of the dot, and what they are added to
+      if (!registersHold(dot, {sums, sums, sums}, besideTiles::promoting, target)) {
+        dot.emitRemark(
             "this dot is scaled before the next begins: registers do not hold two of its results");
         continue;
       }
@@ -79,14 +73,8 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
 
   /// The loop's dot, if there is no other.
   static cta::DotOp onlyDot(scf::ForOp loop) {
-    cta::DotOp only;
-    const WalkResult result = loop.getBody()->walk([&](cta::DotOp dot) {
-      if (only || dot->getBlock() != loop.getBody())
-        return WalkResult::interrupt();
-      only = dot;
-      return WalkResult::advance();
-    });
-    return result.wasInterrupted() ? nullptr : only;
+    const SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
+    return dots.size() == 1 && dots[0]->getBlock() == loop.getBody() ? dots[0] : cta::DotOp();
   }
 
   std::optional<Promotion> promotionIn(scf::ForOp loop) {
@@ -173,14 +161,6 @@ struct PromoteLate : sectile::impl::PromoteLateBase<PromoteLate> {
     Carried itself;
     itself.values.insert(value);
     return itself;
-  }
-
-  /// Two results of the dot and the sums, and what else a loop needs.
-  bool registersHold(cta::DotOp dot) {
-    constexpr unsigned others = 40;
-    const unsigned threads = warpsOf(dot) * target.warpSize;
-    return 3 * registersOf(dot.getType()) + others <=
-           std::min(target.maxRegistersPerThread, target.registersPerUnit / threads);
   }
 
   void delay(scf::ForOp loop, Promotion &promotion) {

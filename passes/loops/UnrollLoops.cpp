@@ -6,6 +6,7 @@
 // nothing, the rest that it leaves of groups of two would do an iteration at -3.
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/loops/LoopHints.h"
@@ -135,9 +136,7 @@ bool fits(scf::ForOp loop, int64_t factor) {
 struct UnrollLoops : sectile::impl::UnrollLoopsBase<UnrollLoops> {
   void runOnOperation() override {
     // Inner loops first: what is repeated of an outer one has its inner ones unrolled.
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       reportIgnored(loop);
       auto factor = loop->getAttrOfType<IntegerAttr>(hints::unroll);
       if (factor && factor.getInt() > 1 && fits(loop, factor.getInt()))

@@ -237,13 +237,9 @@ private:
     return true;
   }
   bool hasBarriers(Operation *op) const {
-    return op
-        ->walk([&](Operation *inner) {
-          return inner != op && (barriers.contains(inner) || waits.contains(inner))
-                     ? WalkResult::interrupt()
-                     : WalkResult::advance();
-        })
-        .wasInterrupted();
+    return anyIn(op, [&](Operation *inner) {
+      return inner != op && (barriers.contains(inner) || waits.contains(inner));
+    });
   }
 
   // Which counts the buffers of which rings are told apart by.
@@ -635,13 +631,12 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     FailureOr<Target> target = targetOf(kernel);
     if (failed(target) || failed(checkLayouts(kernel, *target)))
       return signalPassFailure();
-    WalkResult placed = kernel.walk([](Operation *op) {
-      if (!sharedBytes(op) || sharedOffset(op))
-        return WalkResult::advance();
-      op->emitOpError("has no place in shared memory yet");
-      return WalkResult::interrupt();
+    const LogicalResult placed = checkAll(kernel, [](Operation *op) -> LogicalResult {
+      return !sharedBytes(op) || sharedOffset(op)
+                 ? success()
+                 : op->emitOpError("has no place in shared memory yet");
     });
-    if (placed.wasInterrupted())
+    if (failed(placed))
       return signalPassFailure();
     SmallVector<Block *> partitions{&kernel.getBody().front()};
     for (cta::PartitionOp partition : computingPartitionsOf(kernel))
@@ -649,9 +644,7 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
     for (Block *block : partitions)
       if (failed(order(kernel, *block, *target)))
         return signalPassFailure();
-    SmallVector<cta::TurnWaitOp> turns;
-    kernel.walk([&](cta::TurnWaitOp wait) { turns.push_back(wait); });
-    llvm::for_each(turns, dropTurn);
+    llvm::for_each(allIn<cta::TurnWaitOp>(kernel), dropTurn);
   }
 
   /// Takes out a turn within which all warps meet: those that wait for it would never come. A loop
@@ -659,11 +652,9 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
   static void dropTurn(cta::TurnWaitOp wait) {
     bool meets = false;
     for (Operation *op = wait->getNextNode(); op; op = op->getNextNode()) {
-      meets |= op->walk([](Operation *inside) {
-                   return isa<cta::BarrierOp, cta::ClusterBarrierOp, tile::BarrierOp>(inside)
-                              ? WalkResult::interrupt()
-                              : WalkResult::advance();
-                 }).wasInterrupted();
+      meets |= anyIn(op, [](Operation *inside) {
+        return isa<cta::BarrierOp, cta::ClusterBarrierOp, tile::BarrierOp>(inside);
+      });
       auto pass = dyn_cast<cta::TurnPassOp>(op);
       if (!pass)
         continue;

@@ -3,7 +3,9 @@
 // extents are computed from becomes coordinates.
 #include "passes/memory/TensorBlock.h"
 #include "ir/cta/TensorMap.h"
+#include "ir/layout/TensorBoxes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/analysis/Clusters.h"
 #include "passes/analysis/Contiguity.h"
 #include "passes/analysis/SharedMemory.h"
 
@@ -233,6 +235,18 @@ void moveOutsideUnless(OpBuilder &builder, Location loc, Value inside,
   Value beyond = arith::ConstantIntOp::create(builder, loc, beforeAll, 32);
   coordinates.back() =
       builder.createOrFold<arith::SelectOp>(loc, inside, coordinates.back(), beyond);
+}
+
+bool isSharedInCluster(tile::LoadBlockOp load, Operation *copy, const TensorBlock &block,
+                       cta::BufferType buffer, const Target &target) {
+  auto kernel = load->getParentOfType<func::FuncOp>();
+  const unsigned cluster = clusterOf(kernel);
+  if (cluster == 1 || !target.multicast || mayAwaitPrograms(kernel) ||
+      !planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer))->half())
+    return false;
+  ClusterValues values(cluster);
+  return values.runAlike(copy) && values.areAlike(load.getOffsets()) &&
+         values.areAlike(block.coordinates) && (!load.getWhen() || values.areAlike(load.getWhen()));
 }
 
 // CUDA driver API, cuTensorMapEncodeTiled.

@@ -2,6 +2,7 @@
 #ifndef SECTILE_PASSES_MEMORY_TENSORBLOCK_H
 #define SECTILE_PASSES_MEMORY_TENSORBLOCK_H
 
+#include "ir/Target.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/analysis/Blocks.h"
@@ -47,6 +48,11 @@ std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &c
 /// operations come where the builder is.
 TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
                             const ContiguityAnalysis &contiguity);
+
+/// Whether both blocks of a cluster make the same copy of a block, where `copy` stands, to buffers
+/// that can be filled by halves: each then copies one half for both.
+bool isSharedInCluster(tile::LoadBlockOp load, mlir::Operation *copy, const TensorBlock &block,
+                       cta::BufferType buffer, const Target &target);
 
 /// The tile of more dimensions whose lines along the last one are those of a tile of two, in
 /// row-major order, layouts aside; null for other tiles.

@@ -18,9 +18,8 @@
 #include "passes/analysis/Addresses.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/analysis/Warps.h"
-#include "passes/partitions/Partitions.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace sectile {
@@ -33,8 +32,6 @@ using namespace mlir;
 namespace sectile {
 
 namespace {
-
-bool isScalar(Type type) { return !isa<RankedTensorType, cta::InFlightType>(type); }
 
 /// What some operations of a kernel need: operations, and of loops the values that these carry.
 class Slice {
@@ -102,8 +99,8 @@ private:
       return;
     if (isLoad(op) ? !canRepeat(op) : !isMemoryEffectFree(op))
       return refuse("its copies depend on " + op->getName().getStringRef());
-    if (op->getNumRegions() != 0 || !llvm::all_of(op->getOperandTypes(), isScalar) ||
-        !llvm::all_of(op->getResultTypes(), isScalar))
+    if (op->getNumRegions() != 0 || llvm::any_of(op->getOperands(), isOfWarps) ||
+        llvm::any_of(op->getResults(), isOfWarps))
       return refuse("its copies depend on a tile, by " + op->getName().getStringRef());
     llvm::for_each(op->getOperands(), [&](Value operand) { need(operand); });
   }
@@ -152,14 +149,51 @@ private:
 /// Registers of a thread of the producer partition and of the main one, so that all fit; nothing
 /// where all threads have the most anyway, or keep what they are launched with.
 SmallVector<int32_t, 2> registersFor(unsigned warps, const Target &target) {
-  constexpr unsigned producers = 24, step = 8, most = 240;
   const unsigned producerWarps = producerWarpsOf(target);
   const unsigned threads = (warps + producerWarps) * target.warpSize;
   if (!target.movesRegisters || threads * target.maxRegistersPerThread <= target.registersPerUnit)
     return {};
-  const unsigned all = (warps + producerWarps) * launchedRegistersOf(warps + producerWarps, target),
-                 left = all - producers * producerWarps;
-  return {int32_t(producers), int32_t(std::min(most, left / warps / step * step))};
+  constexpr unsigned kept = movedRegisters::producer;
+  return {kept, int32_t(registersLeftFor(warps, producerWarps, kept * producerWarps, target))};
+}
+
+/// Computes before the first of the partitions, once for all, what no loop of theirs has a part in.
+void shareScalars(MutableArrayRef<cta::PartitionOp> partitions) {
+  Operation *first = partitions.front();
+  Block *body = first->getBlock();
+  auto isBefore = [&](Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      return argument.getOwner() == body;
+    Operation *op = value.getDefiningOp();
+    return op->getBlock() == body && op->isBeforeInBlock(first);
+  };
+  auto isShared = [&](Operation &op) {
+    return op.getNumRegions() == 0 && op.getNumResults() == 1 && isMemoryEffectFree(&op) &&
+           !isOfWarps(op.getResult(0)) && llvm::all_of(op.getOperands(), isBefore);
+  };
+  SmallVector<Operation *> shared;
+  for (Operation &op : llvm::make_range(body->begin(), first->getIterator()))
+    if (isShared(op))
+      shared.push_back(&op);
+  auto replace = [&](Operation &op) {
+    for (Operation *same : shared)
+      if (OperationEquivalence::isEquivalentTo(&op, same, OperationEquivalence::IgnoreLocations)) {
+        op.replaceAllUsesWith(same);
+        op.erase();
+        return true;
+      }
+    return false;
+  };
+  for (cta::PartitionOp partition : partitions)
+    for (Operation &op : llvm::make_early_inc_range(partition.getBody().front()))
+      if (isShared(op) && !replace(op)) {
+        op.moveBefore(first);
+        shared.push_back(&op);
+      }
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::make_range(partitions.back()->getIterator(), body->end())))
+    if (isShared(op))
+      replace(op);
 }
 
 struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
@@ -180,19 +214,13 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
     kernel.walk([&](cta::MbarrierArriveOp arrive) { empties.insert(arrive.getBarriers()); });
     SmallVector<Operation *> moved;
     kernel.walk([&](Operation *op) {
-      if (auto copy = dyn_cast<cta::TensorCopyOp>(op)) {
-        auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(copy.getBuffer()).owner);
-        if (channel && channel.getBetweenWarps())
-          moved.push_back(op);
-      } else if (auto wait = dyn_cast<cta::MbarrierWaitOp>(op)) {
-        if (empties.contains(wait.getBarriers()))
-          moved.push_back(op);
-      } else if (auto acquire = dyn_cast<cta::ClusterAcquireOp>(op)) {
-        auto channel =
-            dyn_cast_if_present<cta::ChannelOp>(originOf(acquire.getBuffers().front()).owner);
-        if (channel && channel.getBetweenWarps())
-          moved.push_back(op);
-      }
+      auto copy = dyn_cast<cta::TensorCopyOp>(op);
+      auto wait = dyn_cast<cta::MbarrierWaitOp>(op);
+      auto acquire = dyn_cast<cta::ClusterAcquireOp>(op);
+      if ((copy && isFilledByProducer(copy.getBuffer())) ||
+          (wait && empties.contains(wait.getBarriers())) ||
+          (acquire && isFilledByProducer(acquire.getBuffers().front())))
+        moved.push_back(op);
     });
     if (moved.empty())
       return;
@@ -367,15 +395,36 @@ static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operati
 std::string whyNoPartition(func::FuncOp kernel, ArrayRef<Operation *> operations) {
   AddressAnalysis addresses(kernel);
   std::string why;
-  kernel.walk([&](Operation *op) {
-    why = whyNotWithout(op, operations, addresses);
-    return why.empty() ? WalkResult::advance() : WalkResult::interrupt();
-  });
-  if (!why.empty())
+  if (anyIn(kernel, [&](Operation *op) {
+        why = whyNotWithout(op, operations, addresses);
+        return !why.empty();
+      }))
     return why;
   Slice slice(kernel);
   llvm::for_each(operations, [&](Operation *op) { slice.add(op); });
   return slice.whyNot();
+}
+
+LogicalResult checkMemoryOfPartitions(func::FuncOp kernel) {
+  AddressAnalysis addresses(kernel);
+  EndedIterations all = 0;
+  kernel.walk([&](scf::ForOp loop) { all |= addresses.bitOf(loop); });
+  std::vector<std::pair<Operation *, GlobalAccess>> reads, writes;
+  kernel.walk([&](Operation *op) {
+    if (std::optional<GlobalAccess> access = addresses.accessOf(op))
+      (access->writes ? writes : reads).push_back({op, *std::move(access)});
+  });
+  for (const auto &[reader, read] : reads)
+    for (const auto &[writer, write] : writes)
+      if (partitionOf(reader) != partitionOf(writer) &&
+          (addresses.mayOverlap(read, write, all) || addresses.mayOverlap(write, read, all))) {
+        InFlightDiagnostic error =
+            reader->emitError("may read what other warps of the kernel write: nothing orders what "
+                              "partitions do to global memory");
+        error.attachNote(writer->getLoc()) << "it is written here";
+        return error;
+      }
+  return success();
 }
 
 } // namespace sectile

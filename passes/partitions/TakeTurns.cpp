@@ -12,6 +12,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_TAKETURNS
@@ -27,8 +28,7 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
   void runOnOperation() override {
     // Other loops have barriers of all their warps.
     auto partitions = getOperation().getOps<cta::PartitionOp>();
-    constexpr unsigned warpgroup = 4;
-    if (partitions.empty() || warpsOf(getOperation()) <= warpgroup ||
+    if (partitions.empty() || warpsOf(getOperation()) <= warpsOfWarpgroup ||
         hasChannelsByHand(getOperation())) // then the program states who waits for whom
       return;
     SmallVector<Turn> turns;

@@ -187,3 +187,29 @@ func.func @no_room(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr
   return
 }
 }
+
+// -----
+
+module attributes {cta.target = "sm_90a"} {
+// Operands that change places in each iteration follow from each other without end.
+// CHECK-LABEL: func.func @swaps
+// CHECK: scf.for
+func.func @swaps(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+    attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %a = tile.make_view %x, [%c64, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %c = tile.make_view %o, [%c64, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %one = tile.load_block %a[%c0, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+  %other = arith.addf %one, %one : tensor<64x64xf16>
+  %result:3 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %left = %one, %right = %other)
+      -> (tensor<64x64xf32>, tensor<64x64xf16>, tensor<64x64xf16>) : i32 {
+    %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    scf.yield %next, %right, %left : tensor<64x64xf32>, tensor<64x64xf16>, tensor<64x64xf16>
+  }
+  tile.store_block %c[%c0, %c0], %result#0 : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+  return
+}
+}

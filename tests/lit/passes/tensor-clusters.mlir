@@ -5,7 +5,7 @@
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
 // RUN: sectile-opt --check-channels %t.mlir -o /dev/null
 
-// REMARK: remark: this kernel has no clusters: no load of a loop is one that both programs have the copy engine make
+// REMARK-COUNT-2: remark: this kernel has no clusters: no load of a loop is one that both programs have the copy engine make
 // REMARK: remark: this kernel has no clusters: its programs may wait for each other
 
 // CHECK-LABEL: func.func @shares
@@ -22,6 +22,11 @@
 // CHECK: cta.cluster_acquire {{.*}} by %[[FREED]]
 // CHECK-NEXT: cta.tensor_copy %{{.*}}, %{{[^ ]*}} signals %[[FILLED]]{{.*}} {expects = 16384 : i32}
 // CHECK-NEXT: cta.tensor_copy %{{.*}}, %{{[^ ]*}} shared signals %[[FILLED]]
+
+// A copy that only one of the two programs makes is its own.
+// CHECK-LABEL: func.func @shares_where_odd
+// CHECK-NOT: tile.cluster
+// CHECK-NOT: shared signals
 
 // CHECK-LABEL: func.func @shares_nothing
 // CHECK-NOT: tile.cluster
@@ -70,6 +75,32 @@ module attributes {cta.target = "sm_90a"} {
       %k = arith.muli %i, %c64 : i32
       %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %right = tile.load_block %b[%k, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %next : tensor<64x64xf32>
+    }
+    tile.store_block %c[%row, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+    return
+  }
+
+  func.func @shares_where_odd(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+                    %rows: i32 {tile.divisible = 16 : i64}, %extent: i32 {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+      attributes {tile.kernel, tile.cluster = 2 : i32, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c64 = arith.constant 64 : i32
+    %program = tile.program_id 0
+    %row = arith.muli %program, %c64 : i32
+    %a = tile.make_view %x, [%rows, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %b = tile.make_view %y, [%extent, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+    %c = tile.make_view %z, [%rows, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+    %two = arith.constant 2 : i32
+    %odd = arith.remui %program, %two : i32
+    %when = arith.cmpi ne, %odd, %c0 : i32
+    %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+      %k = arith.muli %i, %c64 : i32
+      %left = tile.load_block %a[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+      %right = tile.load_block %b[%k, %c0] when %when : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
       %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
       scf.yield %next : tensor<64x64xf32>
     }

@@ -1,0 +1,44 @@
+// Operands of dots that are read from shared memory: where they come from, and by whom they are
+// read.
+#ifndef SECTILE_PASSES_LAYOUTS_DOTOPERANDS_H
+#define SECTILE_PASSES_LAYOUTS_DOTOPERANDS_H
+
+#include "passes/layouts/ChooseBuffer.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace sectile {
+
+/// An operand that is to read a buffer instead of a tile: axis i of it is axis order[i] of the
+/// buffer.
+struct BufferUse {
+  mlir::OpOperand *operand;
+  llvm::SmallVector<int32_t, 2> order;
+};
+/// Lets the operand read `buffer`, through a permute_buffer where the axes differ.
+void readBuffer(mlir::OpBuilder &builder, const BufferUse &use, mlir::Value buffer);
+
+/// Where an operand comes from, conversions and permutes aside: its axis i is axis order[i] of the
+/// root.
+struct OperandOrigin {
+  mlir::Value root;
+  llvm::SmallVector<int32_t, 2> order;
+};
+OperandOrigin originOfOperand(mlir::Value operand);
+
+/// A tile that dots read from shared memory.
+struct SharedTile : BufferReaders {
+  llvm::SmallVector<BufferUse, 2> uses;
+
+  /// Has a dot read it: operand `number`, whose axes come from the tile's in this order.
+  void addUse(cta::DotOp dot, unsigned number, llvm::ArrayRef<int32_t> order, const Target &target);
+
+  /// What else uses `value`, which is the tile, or a conversion of it; null when nothing does.
+  mlir::Operation *otherUserOf(mlir::Value value) const;
+};
+
+/// By the tiles that they are of.
+using SharedTiles = llvm::MapVector<mlir::Value, SharedTile>;
+
+} // namespace sectile
+
+#endif

@@ -1,0 +1,487 @@
+// Chooses what becomes of a loop, by one decision after another.
+#include "passes/loops/LoopPlan.h"
+#include "ir/MmaElements.h"
+#include "ir/layout/TensorBoxes.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "passes/Kernel.h"
+#include "passes/analysis/VectorLength.h"
+#include "passes/analysis/Warps.h"
+#include "passes/loops/LoopHints.h"
+#include "passes/loops/LoopResources.h"
+#include "passes/partitions/PartitionWarps.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+Operation *loadOf(Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (op && isLoad(op))
+    return op;
+  Value block = blockOfLines(tile);
+  return block ? block.getDefiningOp<tile::LoadBlockOp>() : nullptr;
+}
+
+namespace {
+
+RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// How the users of a load read its tile.
+SharedTile tileOf(Operation *load) {
+  SharedTile tile;
+  for (Operation *user : load->getUsers()) {
+    auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
+    Value read = convert ? Value(convert.getResult()) : load->getResult(0);
+    tile.readers.push_back(*cta::layoutOf(read.getType()));
+  }
+  return tile;
+}
+
+/// The axis of a tile along which what the engine copies of a load has neighbours.
+unsigned denseAxis(tile::LoadBlockOp load, Value tile) {
+  return tile == load.getResult() ? *denseDimension(madeView(load.getView())) : 1;
+}
+/// What the engine fills with it.
+cta::BufferType engineBufferOf(Operation *load, Value tile) {
+  return *engineBuffer(tileType(tile), denseAxis(cast<tile::LoadBlockOp>(load), tile));
+}
+
+class Planner {
+public:
+  Planner(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<Ring> rings,
+          const ContiguityAnalysis &contiguity, const Target &target)
+      : loop(loop), kernel(loop->getParentOfType<func::FuncOp>()), tiles(tiles), rings(rings),
+        contiguity(contiguity), target(target), addresses(kernel), resources(kernel, tiles, target),
+        plan{.loop = loop,
+             .stages = stages,
+             .producer = target.asyncCopy ? Producer::Copies : Producer::Registers} {}
+
+  LoopPlan run() {
+    fetchOperands();
+    if (target.asyncCopy) {
+      plan.depth = plan.stages;
+      const ComputedFrom computed = computedFrom();
+      fetchComputedFrom(computed.loads);
+      if (hints::asksForProducer(loop)) {
+        leaveRowsToThreads();
+        addMasks(computed.masks);
+      }
+      copyByEngine();
+      const bool isSettled = !doDotEarly() && (leaveToProducer() || keepDotInFlight());
+      if (!isSettled)
+        makeRoomAround();
+    } else {
+      // Registers hold what operands are computed from already.
+      plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
+    }
+    if (plan.depth == 0)
+      for (const FetchedLoad &load : std::exchange(plan.loads, {}))
+        remark(load.load, "this load goes to shared memory in its own iteration: there is no room "
+                          "to keep its buffer");
+    if (plan.loads.empty() && loop->hasAttr(cta::stagesAttr))
+      remark(loop, "a hint has no effect: stages: no load of this loop is fetched ahead");
+    return std::move(plan);
+  }
+
+private:
+  void remark(Operation *at, const Twine &text) { plan.remarks.push_back({at, text.str()}); }
+
+  void fetch(Operation *load, Value root, const SharedTile &tile) {
+    std::optional<unsigned> vector;
+    if (target.asyncCopy)
+      vector = copiedAtOnce(load, contiguity, target);
+    plan.loads.push_back({load, root, chooseBuffer(tileType(root), tile, target, vector), tile.uses,
+                          vector.value_or(0)});
+  }
+
+  /// Loads that dots read from shared memory.
+  void fetchOperands() {
+    for (const auto &[root, tile] : tiles) {
+      Operation *load = loadOf(root);
+      if (!load || load->getBlock() != loop.getBody())
+        continue;
+      if (std::string why = whyNotOperand(load, root, tile); !why.empty())
+        remark(load,
+               "this load goes through registers to shared memory, not ahead of its loop: " + why);
+      else
+        fetch(load, root, tile);
+    }
+  }
+
+  std::string whyNotOperand(Operation *load, Value root, const SharedTile &tile) {
+    std::string why;
+    if (root != load->getResult(0))
+      why = whyNotByEngine(load, root);
+    else if (target.asyncCopy)
+      why = whyNotAsync(load);
+    if (!why.empty())
+      return why;
+    if (target.asyncCopy && tile.along &&
+        *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
+      return "the dot's instruction reads neighbours along the inner dimension, and those in "
+             "memory lie across it";
+    if (Operation *user = tile.otherUserOf(load->getResult(0)))
+      return ("it is also used by " + user->getName().getStringRef()).str();
+    return whyNotAhead(loop, load, plan.producer, addresses);
+  }
+
+  /// Loads that operands are computed from.
+  void fetchComputedFrom(ArrayRef<Operation *> loads) {
+    for (Operation *load : loads) {
+      if (llvm::any_of(plan.loads, [&](const FetchedLoad &other) { return other.load == load; }))
+        continue;
+      std::string why = whyNotAsync(load);
+      if (why.empty())
+        why = whyNotAhead(loop, load, plan.producer, addresses);
+      if (why.empty())
+        fetch(load, load->getResult(0), tileOf(load));
+      else
+        remark(load, "this load stays in its loop, not ahead of it: " + why);
+    }
+  }
+
+  /// Where the engine copies what dots read, and a producer tells it to, rows that it cannot copy
+  /// are read by threads: a line of a block is in registers in time.
+  void leaveRowsToThreads() {
+    if (llvm::any_of(plan.loads, [&](const FetchedLoad &load) {
+          return tileType(load.tile).getRank() != 1 && !whyByThreads(load).empty();
+        }))
+      return;
+    llvm::erase_if(plan.loads, [&](const FetchedLoad &load) {
+      std::string why = whyByThreads(load);
+      if (!why.empty())
+        remark(load.load, "this load stays in its loop, beside those of the copy engine: " + why);
+      return !why.empty();
+    });
+  }
+
+  /// Has the engine copy tiles that results of dots are combined with, too, where all else goes by
+  /// the engine and there is room for as many stages as without them, if only for one slot of such
+  /// a tile.
+  void addMasks(ArrayRef<Operation *> masks) {
+    if (!llvm::all_of(plan.loads,
+                      [&](const FetchedLoad &load) { return whyByThreads(load).empty(); }))
+      return;
+    for (Operation *load : masks) {
+      std::string why = whyNotByEngine(load, load->getResult(0));
+      if (why.empty())
+        why = whyNotAhead(loop, load, Producer::OtherWarps, addresses);
+      if (why.empty() && !addMask(cast<tile::LoadBlockOp>(load)))
+        why = "there is no room for it";
+      if (!why.empty())
+        remark(load, "this load stays in its loop, beside those of the copy engine: " + why);
+    }
+  }
+
+  bool addMask(tile::LoadBlockOp load) {
+    plan.loads.push_back({load, load, engineBufferOf(load, load), {}});
+    for (const bool hasOneSlot : {false, true}) {
+      plan.loads.back().hasOneSlot = hasOneSlot;
+      if (resources.depthBesideProducer(plan.loads, plan.stages, loop) == plan.stages)
+        return true;
+    }
+    plan.loads.pop_back();
+    return false;
+  }
+
+  /// Loads of the loop's body, none of them an operand of a dot itself, in order.
+  struct ComputedFrom {
+    /// Those that operands of its dots are computed from: converted from another type, decoded,
+    /// scaled. Where a branch changes an operand, as a mask does, or the loop carries it, rows
+    /// only.
+    SmallVector<Operation *> loads;
+    SmallVector<Operation *> masks; ///< the tiles that these leave out
+  };
+  ComputedFrom computedFrom() {
+    SmallVector<Value> work, behind; // `behind`: a branch, or the end of an iteration
+    loop.getBody()->walk([&](cta::DotOp dot) { work.append({dot.getA(), dot.getB()}); });
+    ComputedFrom found;
+    DenseSet<Value> seen;
+    for (bool rowsOnly = false; !work.empty() || !behind.empty();) {
+      if (work.empty()) {
+        rowsOnly = true;
+        std::swap(work, behind);
+      }
+      const Value value = work.pop_back_val();
+      if (!isa<RankedTensorType>(value.getType()) || !seen.insert(value).second)
+        continue;
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == loop.getBody())
+        behind.push_back(loop.getTiedLoopYieldedValue(argument)->get());
+      Operation *op = value.getDefiningOp();
+      if (!op || !loop.getBody()->findAncestorOpInBlock(*op))
+        continue;
+      if (isa<scf::IfOp>(op)) {
+        op->walk([&](scf::YieldOp yield) { llvm::append_range(behind, yield.getOperands()); });
+      } else if (isLoad(op)) {
+        if (op->getBlock() == loop.getBody() && !tiles.contains(value))
+          (rowsOnly && tileType(value).getRank() > 1 ? found.masks : found.loads).push_back(op);
+      } else if (op->hasTrait<OpTrait::Elementwise>() ||
+                 isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
+                     tile::JoinOp, cta::ConvertLayoutOp>(op)) {
+        llvm::append_range(work, op->getOperands());
+      }
+    }
+    for (SmallVector<Operation *> *loads : {&found.loads, &found.masks})
+      llvm::sort(*loads, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    return found;
+  }
+
+  std::string whyNotAsync(Operation *load) {
+    if (copiedAtOnce(load, contiguity, target) * cta::elementBits(load->getResult(0).getType()) <
+        32)
+      return "neighbours in memory that one thread copies have less than 4 bytes";
+    return {};
+  }
+
+  /// Why the copy engine cannot copy a load; empty when it can.
+  std::string whyNotByEngine(Operation *op, Value tile) {
+    if (!target.tensorCopy)
+      return "there is no copy engine, and threads copy a block in its own dimensions only";
+    auto load = dyn_cast<tile::LoadBlockOp>(op);
+    if (!load)
+      return "it is by pointers, not from a view";
+    bool inBranch = false;
+    for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
+         around = around->getParentOp()) {
+      if (isa<scf::IfOp>(around))
+        inBranch = true;
+      else if (!isa<scf::ForOp>(around) || inBranch)
+        return "its loop is within a branch of another loop, or within a loop without a count";
+    }
+    if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
+      return "it has a hint for the cache";
+    if (mayBeWrittenBefore(load))
+      return "the kernel may write it before";
+    std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
+    if (!why.empty())
+      return why;
+    if (std::string none = whyNoBoxes(tileType(tile), denseAxis(load, tile)); !none.empty())
+      return none;
+    const cta::BufferType buffer = engineBufferOf(load, tile);
+    const TensorBoxes boxes =
+        *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+    return tile == load.getResult() || boxes.hasWholeColumns() ? "" : "it has too many lines";
+  }
+
+  /// Whether the kernel may write what a load reads, in the outermost loop around it or before: the
+  /// engine reads memory through a proxy of its own, which does not see that.
+  bool mayBeWrittenBefore(Operation *load) {
+    Operation *outermost = outermostAround(loop);
+    const GlobalAccess read = *addresses.accessOf(load);
+    return anyIn(kernel, [&](Operation *op) {
+      std::optional<GlobalAccess> access = addresses.accessOf(op);
+      Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
+      return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
+             addresses.mayEverOverlap(*access, read);
+    });
+  }
+
+  /// Why the engine does not copy a load that is fetched ahead; empty when it does. Threads may
+  /// read tiles that no dot reads from where it writes them. What they read for dots they have to
+  /// read as fast as from a buffer that is made for them: `ldmatrix` takes rows of the engine's
+  /// swizzle without a conflict. On a chip whose instructions read shared memory themselves, loops
+  /// of other dots keep the copies by threads that they were measured with.
+  std::string whyByThreads(const FetchedLoad &load) {
+    auto found = tiles.find(load.tile);
+    ArrayRef<Layout> readers;
+    if (found != tiles.end())
+      readers = found->second.readers;
+    if (!readers.empty() && llvm::any_of(target.mmas, [](const MmaInstruction &each) {
+          return each.bHome == OperandHome::Shared;
+        }))
+      return "threads read it from shared memory";
+    std::string why = whyNotByEngine(load.load, load.tile);
+    if (!why.empty() || readers.empty())
+      return why;
+    return costOfReads(engineBufferOf(load.load, load.tile), readers, target) >
+                   costOfReads(load.buffer, readers, target)
+               ? "threads would read the engine's swizzle with more bank conflicts"
+               : "";
+  }
+
+  /// Lets the copy engine fill all buffers, if it can: they are waited for together.
+  void copyByEngine() {
+    if (!target.tensorCopy || plan.loads.empty())
+      return;
+    for (const FetchedLoad &load : plan.loads)
+      if (std::string why = whyByThreads(load); !why.empty()) {
+        remark(load.load, "this load is copied by threads, not by the copy engine: " + why);
+        // Threads copy a block to a buffer of its own dimensions only.
+        llvm::erase_if(plan.loads, [](const FetchedLoad &other) { return other.hasLines(); });
+        return;
+      }
+    plan.byEngine = true;
+    for (FetchedLoad &load : plan.loads)
+      load.buffer = engineBufferOf(load.load, load.tile);
+  }
+
+  /// Has each iteration do one of the loop's two dots for the next one, so that it runs beside the
+  /// rest of the iteration, and the other dot beside what comes then.
+  bool doDotEarly() {
+    std::optional<DotPair> pair = dotPairOf(loop, target);
+    // The uses of a channel are counted on from one run of its loop to the next: all alike.
+    if (!pair || loop->getParentOfType<LoopLikeOpInterface>())
+      return false;
+    auto [early, late] = *pair;
+    auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
+      return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
+    };
+    SmallVector<FetchedLoad> loads = plan.loads;
+    unsigned known = 0; // operands of the early dot
+    for (FetchedLoad &load : loads) {
+      load.isEarly = isFetchedFor(load, early);
+      load.outlivesIteration = isFetchedFor(load, late);
+      known += load.isEarly;
+      if (load.isEarly == load.outlivesIteration ||
+          (load.isEarly && followsCarried(loop, load.load)))
+        return false;
+    }
+    for (Value operand : {early.getA(), early.getB()})
+      known += loop.isDefinedOutsideOfLoop(operand);
+    const bool isLateFetched =
+        llvm::any_of(loads, [](const FetchedLoad &load) { return load.outlivesIteration; });
+    if (known != 2 || !isLateFetched || loads.size() < 2)
+      return false;
+    if (loop->hasAttr(hints::oneAccumulator)) {
+      plan.hints.push_back(hints::oneAccumulator);
+      return false;
+    }
+    if (resources.canShareMultiprocessor(*pair, plan.loads, plan.stages, loop))
+      return false;
+    if (!resources.registersHold(*pair, plan.byEngine)) {
+      remark(early, "this dot runs beside no other work: registers do not hold two of its results");
+      return false;
+    }
+    if (resources.depthThatFits(loads, plan.stages, loop) < plan.stages) {
+      remark(late, "this dot runs beside no other work: there is no room for one buffer more");
+      return false;
+    }
+    plan.loads = std::move(loads);
+    plan.early = early;
+    return true;
+  }
+
+  /// Has a producer partition make the copies. It runs ahead into the next tile of a loop over
+  /// tiles while the main partition stores this one, so the ring lives as long as the loops around
+  /// do.
+  bool leaveToProducer() {
+    if (canHaveProducer()) {
+      const Ring *ring = ringBefore();
+      // A dot in flight reads one slot more.
+      const unsigned more = canOverlap();
+      const unsigned depth =
+          ring ? ring->type().getDepth()
+               : resources.depthBesideProducer(plan.loads, plan.stages + more, loop);
+      // What a loop around others reads once, and they often, need not be there ahead.
+      if (depth >= (isAround() ? 1 : 2)) {
+        plan.producer = Producer::OtherWarps;
+        plan.depth = depth;
+        plan.continued = ring;
+        plan.hints.push_back(hints::warpSpecialize);
+        if (!ring)
+          sayHowDeep(depth - more, "beside what lives as long as its ring");
+        return true;
+      }
+    }
+    llvm::erase_if(plan.loads, [](const FetchedLoad &load) { return load.hasOneSlot; });
+    return false;
+  }
+
+  bool canHaveProducer() {
+    if (!hints::asksForProducer(loop) || !plan.byEngine)
+      return false;
+    const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+      const std::optional<CarriedSums> sums = carriedSums(dot);
+      return sums && !sums->rescaling.empty();
+    });
+    if (rescales)
+      return false;
+    SmallVector<Operation *> copied;
+    for (const FetchedLoad &load : plan.loads)
+      copied.push_back(load.load);
+    const unsigned warps = warpsOf(kernel) + producerWarpsOf(target);
+    std::string why = warps * target.warpSize > target.maxThreads
+                          ? "a block has no room for more of them"
+                          : whyNoPartition(kernel, copied);
+    if (!why.empty())
+      remark(loop, "all warps do the same work: " + why);
+    return why.empty();
+  }
+
+  /// The ring of a loop before this one, of tiles alike, that this one can go on with. What runs
+  /// ahead then fills it for this loop while the one before still reads.
+  const Ring *ringBefore() {
+    if (plan.loads.size() != 1 || canOverlap())
+      return nullptr;
+    auto found = llvm::find_if(rings, [&](const Ring &ring) {
+      return ring.block() == loop->getBlock() && ring.channels.size() == 1 &&
+             ring.type().getBuffer() == plan.loads.front().buffer;
+    });
+    return found == rings.end() ? nullptr : found;
+  }
+
+  /// Has a dot stay in flight while the next iteration begins, which takes one slot more. Where
+  /// there is no room for it, a step less is fetched ahead.
+  bool keepDotInFlight() {
+    if (!canOverlap())
+      return false;
+    // Rings of copies are empty when the loop is done: what only comes then may lie there.
+    const unsigned fits = resources.depthThatFits(plan.loads, plan.stages + 1, loop);
+    if (fits < std::max(plan.stages, 3u))
+      return false;
+    plan.depth = fits - 1;
+    for (FetchedLoad &load : plan.loads)
+      load.outlivesIteration = true;
+    sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
+    return true;
+  }
+
+  /// Whether a dot of the loop may be in flight while the next iteration begins.
+  bool canOverlap() {
+    auto isReadInPlace = [&](Value operand) {
+      auto found = tiles.find(originOfOperand(operand).root);
+      return found != tiles.end() && found->second.byDescriptor;
+    };
+    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
+      const std::optional<CarriedSums> sums = carriedSums(dot);
+      return isAsynchronous(dot, target) && sums && sums->rescaling.empty() &&
+             isReadInPlace(dot.getA()) && isReadInPlace(dot.getB());
+    });
+  }
+
+  /// Leaves a loop around others as it is where its rings take room that these need.
+  void makeRoomAround() {
+    if (isAround() && resources.depthThatFits(plan.loads, plan.depth, kernel) < plan.depth)
+      plan.depth = 0;
+  }
+  bool isAround() {
+    return llvm::any_of(loop.getBody()->getOperations(), llvm::IsaPred<scf::ForOp>);
+  }
+
+  /// A remark where the loop has fewer stages than it was asked for.
+  void sayHowDeep(unsigned stages, const Twine &beside) {
+    if (stages < plan.stages)
+      remark(loop, "this loop has " + Twine(stages) + (stages == 1 ? " stage" : " stages") +
+                       ", not " + Twine(plan.stages) + ": there is no room for more " + beside);
+  }
+
+  scf::ForOp loop;
+  func::FuncOp kernel;
+  const SharedTiles &tiles;
+  const ArrayRef<Ring> rings;
+  const ContiguityAnalysis &contiguity;
+  const Target &target;
+  AddressAnalysis addresses;
+  LoopResources resources;
+  LoopPlan plan;
+};
+
+} // namespace
+
+LoopPlan planLoop(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<Ring> rings,
+                  const ContiguityAnalysis &contiguity, const Target &target) {
+  return Planner(loop, stages, tiles, rings, contiguity, target).run();
+}
+
+} // namespace sectile

@@ -1,0 +1,97 @@
+// What fetching ahead costs: shared memory for rings, and registers for dots in flight.
+#include "passes/loops/LoopResources.h"
+#include "passes/Kernel.h"
+#include "passes/analysis/Registers.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/analysis/Warps.h"
+#include "passes/loops/EngineStores.h"
+#include "passes/loops/LoopHints.h"
+
+using namespace mlir;
+
+namespace sectile {
+
+static int64_t bytesOf(Value tile) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  return type.getNumElements() * cta::elementBytes(type);
+}
+
+unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most,
+                                      Operation *around) {
+  return depthThatFits(loads, most, scratchIn(around, stagedConversions()));
+}
+
+unsigned LoopResources::depthBesideProducer(ArrayRef<FetchedLoad> loads, unsigned most,
+                                            scf::ForOp loop) {
+  return depthThatFits(
+      loads, most,
+      EngineStores(kernel, target).bytesBeside(outermostAround(loop), stagedConversions()));
+}
+
+unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, int64_t beside) {
+  while (most > 0 && bytesWith(loads, most) + beside > target.maxSharedBytes)
+    --most;
+  return most;
+}
+
+bool LoopResources::canShareMultiprocessor(DotPair pair, ArrayRef<FetchedLoad> loads,
+                                           unsigned depth, scf::ForOp loop) {
+  const unsigned registers =
+      warpsOf(loop) * target.warpSize *
+      (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + besideTiles::least);
+  return 2 * registers <= target.registersPerUnit &&
+         2 * (bytesWith(loads, depth) + scratchIn(loop, stagedConversions())) <=
+             target.maxSharedBytes;
+}
+
+bool LoopResources::registersHold(DotPair pair, bool byEngine) {
+  const Type early = pair.early.getType();
+  return sectile::registersHold(pair.early,
+                                {early, early, pair.late.getA().getType(), pair.late.getType()},
+                                byEngine ? besideTiles::rows : besideTiles::copying, target);
+}
+
+/// Bytes of shared memory with so many slots for each load: a ring shares its place with nothing.
+int64_t LoopResources::bytesWith(ArrayRef<FetchedLoad> loads, unsigned depth) {
+  int64_t bytes = 0;
+  for (const FetchedLoad &load : loads)
+    bytes += load.slots(depth) * llvm::alignTo(load.buffer.getBytes(), 16) -
+             (tiles.contains(load.tile) ? bytesOf(load.tile) : 0);
+  for (const auto &[root, tile] : tiles)
+    if (!isContinued(root, loads))
+      bytes += bytesOf(root);
+  kernel.walk([&](cta::ChannelOp channel) { bytes += channel.getType().getBytes(); });
+  return bytes;
+}
+
+/// Whether the only load of a later loop goes on with the ring of one of these loads.
+bool LoopResources::isContinued(Value tile, ArrayRef<FetchedLoad> loads) {
+  auto later = tile.getDefiningOp<tile::LoadBlockOp>();
+  auto loop = later ? dyn_cast<scf::ForOp>(later->getParentOp()) : scf::ForOp();
+  if (!loop || !hints::asksForProducer(loop) ||
+      llvm::range_size(loop.getOps<tile::LoadBlockOp>()) != 1)
+    return false;
+  return llvm::any_of(loads, [&](const FetchedLoad &load) {
+    auto first = dyn_cast<tile::LoadBlockOp>(load.load);
+    auto before = dyn_cast<scf::ForOp>(load.load->getParentOp());
+    return hints::asksForProducer(before) && first && first.getView() == later.getView() &&
+           first.getType() == later.getType() && before->getBlock() == loop->getBlock() &&
+           before->isBeforeInBlock(loop);
+  });
+}
+
+/// Conversions of operands that dots will read from shared memory: they need no scratch.
+DenseSet<Operation *> LoopResources::stagedConversions() {
+  DenseSet<Operation *> found;
+  for (const auto &[root, tile] : tiles)
+    for (const BufferUse &use : tile.uses)
+      for (Operation *op = use.operand->get().getDefiningOp(); op && op->hasOneUse();
+           op = op->getOperand(0).getDefiningOp()) {
+        if (!isa<cta::ConvertLayoutOp, tile::PermuteOp>(op))
+          break;
+        found.insert(op);
+      }
+  return found;
+}
+
+} // namespace sectile
