@@ -20,6 +20,12 @@
 // Where a producer partition has the copies made, it runs ahead by itself:
 //
 //   loop, use i: issue use i; wait for use i; compute
+//
+// Not by `scf::pipelineForLoop`: it carries what one stage computes and another needs through every
+// stage between, in registers, an address or a use as often as the ring has slots. Here addresses
+// are computed once more from the induction variable, and a use is a number plus a constant. It
+// also predicates whole operations, where a copy beyond the last iteration has to write zeros that
+// somebody waits for.
 #include "passes/loops/FetchAhead.h"
 #include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
