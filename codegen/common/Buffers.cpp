@@ -73,9 +73,10 @@ void emitRing(KernelEmitter &emitter, cta::RingParityOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   const uint32_t slots = op.getSlots(),
                  shift = llvm::isPowerOf2_32(slots) ? llvm::Log2_32(slots) : cta::roundShift;
-  llvm::Value *parity =
-      b.CreateAnd(b.CreateLShr(emitter.scalar(op.getPosition()), shift), b.getInt32(1));
-  emitter.define(op, {op.getBefore() ? b.CreateXor(parity, b.getInt32(1)) : parity});
+  llvm::Value *round = b.CreateLShr(emitter.scalar(op.getPosition()), shift);
+  if (op.getBefore())
+    round = b.CreateAdd(round, b.getInt32(1));
+  emitter.define(op, {b.CreateAnd(round, b.getInt32(1))});
 }
 
 void emitLocalLoad(KernelEmitter &emitter, cta::LocalLoadOp op) {
