@@ -533,7 +533,7 @@ def Cta_ReleaseOp : Cta_ChannelUseOp<"release", "consumer: use `slot` has been r
 }
 
 def Cta_SlotOp : Cta_Op<"slot", [Pure]> {
-  let summary = "the buffer at a position of a channel's ring, without any waiting";
+  let summary = "the buffer that is slot `index` of a channel, without any waiting";
   let arguments = (ins Cta_ChannelType:$channel, I32:$index);
   let results = (outs Cta_BufferType:$buffer);
   let assemblyFormat = "$channel `[` $index `]` attr-dict `:` qualified(type($channel)) `->` qualified(type($buffer))";

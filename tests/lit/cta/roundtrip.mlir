@@ -118,6 +118,16 @@ func.func @channels(%i: i32) {
   %1:2 = cta.wait %a, %b[%i] : !cta.channel<3, !buffer>, !cta.channel<3, !buffer> -> !buffer, !buffer
   // CHECK: cta.release %{{.*}}[%{{.*}}] : !cta.channel
   cta.release %a[%i] : !cta.channel<3, !buffer>
+  // CHECK: cta.release previous %{{.*}}[%{{.*}}] : !cta.channel
+  cta.release previous %a[%i] : !cta.channel<3, !buffer>
+  // CHECK: %[[LATER:.*]] = cta.ring_advance %{{.*}} by 2 of 3
+  %later = cta.ring_advance %i by 2 of 3
+  // CHECK: cta.ring_slot %[[LATER]] of 3
+  %slot = cta.ring_slot %later of 3
+  // CHECK: cta.ring_parity %[[LATER]] of 3
+  %parity = cta.ring_parity %later of 3
+  // CHECK: cta.ring_parity %[[LATER]] of 3 before
+  %before = cta.ring_parity %later of 3 before
   // CHECK: cta.slot %{{.*}}[%{{.*}}] : !cta.channel
   %2 = cta.slot %b[%i] : !cta.channel<3, !buffer> -> !buffer
   return
