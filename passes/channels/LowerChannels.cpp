@@ -2,8 +2,8 @@
 // group and wait leaves those groups in flight that were closed after its own. Where registers fill
 // them, these two need nothing. Acquire and release need something only between partitions, where
 // consumers arrive at the empty mbarrier that the producer waits for. Elsewhere insert-barriers
-// keeps the producer from overtaking. Loops count positions in rings from here on, in place of uses,
-// so that no thread divides for a slot and its parity.
+// keeps the producer from overtaking. Loops count positions in rings from here on, in place of
+// uses, so that no thread divides for a slot and its parity.
 #include "passes/DeadCode.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
