@@ -8,7 +8,7 @@
 namespace sectile {
 
 /// Copies and stores move bits.
-enum class TensorNumber : uint8_t { Bits, Half, BFloat };
+enum class TensorNumber : uint8_t { Bits, Half, BFloat, Float };
 
 } // namespace sectile
 

@@ -60,6 +60,7 @@ TensorMap TensorMap::fromAttribute(Attribute attribute) {
 std::optional<TensorNumber> addedAs(Type element) {
   return element.isF16()    ? std::optional(TensorNumber::Half)
          : element.isBF16() ? std::optional(TensorNumber::BFloat)
+         : element.isF32()  ? std::optional(TensorNumber::Float)
                             : std::nullopt;
 }
 

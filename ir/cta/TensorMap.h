@@ -43,7 +43,7 @@ struct TensorMap {
 };
 
 /// What the engine takes numbers of a type for where it adds them to memory; nothing where it does
-/// not. It could add more (PTX ISA, cp.reduce.async.bulk.tensor), but threads do that as fast.
+/// not (PTX ISA, cp.reduce.async.bulk.tensor). It could add integers, too.
 std::optional<TensorNumber> addedAs(mlir::Type element);
 
 /// How a launch computes an integer: an argument of the kernel or a constant, sign-extended or not,

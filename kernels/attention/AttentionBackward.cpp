@@ -10,6 +10,8 @@
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/References.h"
+#include <limits>
+#include <sectile/tuning.h>
 #include <utility>
 
 using namespace sectile;
@@ -17,15 +19,19 @@ using namespace sectile;
 namespace {
 
 template <class T>
-Kernel statistics{"attention_backward_rows",
-                  [](View<const T, 4> o, View<const T, 4> dO, View<const float, 3> lse,
-                     View<float, 3> delta, View<float, 3> logs, const AttentionConfig &config) {
-                    auto head = program_id(1), batch = program_id(2);
-                    blockwise::rowStatistics<T>(program_id(0), config.m, config.valueWidth,
-                                                o.at(batch, head), dO.at(batch, head),
-                                                lse.at(batch, head), delta.at(batch, head),
-                                                logs.at(batch, head));
-                  }};
+Kernel statistics{
+    "attention_backward_rows",
+    [](View<const T, 4> o, View<const T, 4> dO, View<const float, 3> lse, View<float, 3> delta,
+       View<float, 3> logs, View<float, 4> dqSums, const AttentionConfig &config) {
+      auto head = program_id(1), batch = program_id(2);
+      blockwise::rowStatistics<T>(program_id(0), config.m, config.valueWidth, o.at(batch, head),
+                                  dO.at(batch, head), lse.at(batch, head), delta.at(batch, head),
+                                  logs.at(batch, head));
+      if (config.sumsQueries)
+        dqSums.at(batch, head)
+            .tile(config.m, config.width)
+            .store(program_id(0), 0, zeros<float>(config.m, config.width));
+    }};
 
 template <class T>
 Kernel queryGradients{
@@ -47,27 +53,49 @@ Kernel queryGradients{
                                    dq.at(batch, head));
     }};
 
-template <class T>
+// dk and dv have a head for each of the config.parts that a group of query heads is cut into, of
+// `members` heads each.
+template <class T, class Sum>
 Kernel keyGradients{
     "attention_backward_kv",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
        View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
-       View<const bool, 4> mask, View<T, 4> dk, View<T, 4> dv, Int groups, Float scale, Float cap,
-       Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
-       const AttentionConfig &config) {
-      const auto [kvHead, batch] = blockwise::HeadAndBatch(k.extent(1), config.heads);
+       View<const bool, 4> mask, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
+       Int members, Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
+       Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
+      const auto [part, batch] = blockwise::HeadAndBatch(dk.extent(1), config.heads);
+      auto kvHead = part / config.parts;
       blockwise::keyGradients<T>(
-          config, program_id(1), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, kvHead),
-          dv.at(batch, kvHead), groups, scale, [&](const Int &member) {
-            auto head = kvHead * groups + member;
+          config, program_id(1), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, part),
+          dv.at(batch, part), members, scale, [&](const Int &member) {
+            auto head = part * members + member;
             auto scores = blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
                                                  {scale, cap, left, right, seed, threshold, grow},
                                                  bias, mask);
             scores.keysFirst = true;
-            return blockwise::QueryHead<T, AttentionConfig>{q.at(batch, head), dO.at(batch, head),
-                                                            logs.at(batch, head),
-                                                            delta.at(batch, head), scores};
+            blockwise::QueryHead<T, AttentionConfig> of{q.at(batch, head), dO.at(batch, head),
+                                                        logs.at(batch, head), delta.at(batch, head),
+                                                        scores};
+            if (config.sumsQueries)
+              of.dqSums = dqSums.at(batch, head);
+            return of;
           });
+    }};
+
+// Sums [B, H * parts, S, D] times scale become gradients [B, H, S, D]: each `parts` heads are added
+// up, in order.
+template <class T>
+Kernel addedParts{
+    "attention_backward_parts", [](View<const float, 4> sums, View<T, 4> gradients, Float scale,
+                                   const AttentionConfig &config) {
+      auto row = program_id(0), head = program_id(1), batch = program_id(2);
+      auto partAt = [&](const Int &part) {
+        return sums.at(batch, head * config.parts + part).tile(config.m, config.width).load(row, 0);
+      };
+      auto sum = partAt(0);
+      for (int part = 1; part < config.parts; ++part)
+        sum += partAt(part);
+      gradients.at(batch, head).tile(config.m, config.width).store(row, 0, sum * scale);
     }};
 
 // A program per block of the bias's gradient sums over the batches and heads that share it.
@@ -116,6 +144,12 @@ Kernel sinkGradients{
       dsinks.at(row).tile(config.sinks).store(0, sums);
     }};
 
+// Whether a call has options that take registers, which are then no longer there for scores.
+bool hasOptions(const Invocation &call) {
+  return takes(call, "dropout") || takes(call, "bias") || takes(call, "mask") ||
+         takes(call, "softcap");
+}
+
 // Two warpgroups where one does not hold the gradients of 64 wide rows. In long loops a warp of its
 // own copies, and products run beside the arithmetic between them; of narrow rows, blocks that
 // share a multiprocessor do as well for dq, and where loops are short.
@@ -123,10 +157,7 @@ Config warpgroupDefaults(const Invocation &call, std::int64_t d) {
   const std::int64_t queries = extentOr0(call, "Sq");
   const bool pair = d > 64, wide = d > 128, overlap = wide || queries >= (pair ? 1024 : 2048),
              together = pair && overlap;
-  // What options take of the registers is no longer there for scores.
-  const bool drops = takes(call, "dropout"), options = drops || takes(call, "bias") ||
-                                                       takes(call, "mask") ||
-                                                       takes(call, "softcap");
+  const bool drops = takes(call, "dropout"), options = hasOptions(call);
   return Config{{"q_m", together && d <= 192 ? 128 : 64},
                 {"q_n", together && !wide && !options ? 128 : 64},
                 {"q_warps", wide || together ? 8 : 4},
@@ -139,7 +170,7 @@ Config warpgroupDefaults(const Invocation &call, std::int64_t d) {
                 {"kv_overlap", overlap}};
 }
 
-Config backwardDefaults(const Invocation &call, const std::string &target) {
+Config tilesOf(const Invocation &call, const std::string &target) {
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   const bool wide = call.dtype("q") == DType::float32,
              matrix = hasMatrixUnits(target, call.dtype("q"));
@@ -176,6 +207,62 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
   return Config{{"q_m", held},         {"q_n", step},    {"q_warps", 4}, {"q_stages", stages},
                 {"q_overlap", 0},      {"kv_m", step},   {"kv_n", held}, {"kv_warps", 4},
                 {"kv_stages", stages}, {"kv_overlap", 0}};
+}
+
+// Bytes of a query head that the loop for dk and dv touches, with the sums of dq.
+std::int64_t fusedBytes(const Invocation &call) {
+  return queryBytes(call) + extentOr0(call, "Sq") * call.extent("D") * 4;
+}
+
+// How many programs share a group of query heads for dk and dv: as many as end soonest, by rounds
+// of the chip's multiprocessors. To store parts, and to add them up, takes as long as a few steps.
+// In causal order the programs of a group come to work on different query heads: where dq is summed
+// too, the cache has to hold these.
+std::int64_t partsFor(const Invocation &call, const Config &config, const std::string &target) {
+  constexpr double stored = 6, added = 4;
+  constexpr std::int64_t cache = 24 << 20;
+  const std::int64_t kvHeads = std::max<std::int64_t>(extentOr0(call, "Hkv"), 1),
+                     group = std::max<std::int64_t>(extentOr0(call, "Hq") / kvHeads, 1),
+                     programs = ceilDiv(extentOr0(call, "Sk"), config.at("kv_n")) * kvHeads *
+                                extentOr0(call, "B"),
+                     units = multiprocessors(target);
+  const bool drifts = config.at("fused") && call.options.flag("causal");
+  const double steps = double(ceilDiv(extentOr0(call, "Sq"), config.at("kv_m")));
+  std::int64_t best = group;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t parts = 1; parts <= group; ++parts) {
+    const std::int64_t members = group / parts;
+    if (group % parts || (drifts && parts < group && members * fusedBytes(call) > cache))
+      continue;
+    const double kept = parts > 1 ? stored : 0, time = double(ceilDiv(programs * parts, units)) *
+                                                           (double(members) * steps + kept) +
+                                                       (parts > 1 ? added : 0);
+    if (time < least) {
+      least = time;
+      best = parts;
+    }
+  }
+  return best;
+}
+
+// ring_attention's gradients, made of attention's, have no such option.
+bool allowsAnyOrder(const Invocation &call) {
+  return call.options.values.contains("unordered") && call.options.flag("unordered");
+}
+
+// Whether programs for dk and dv sum dq as well: five products in place of seven, but programs that
+// add to the same rows do it in any order.
+bool isFused(const Invocation &call, const Config &config) {
+  const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
+  return allowsAnyOrder(call) && numerics() == Numerics::any && config.at("kv_overlap") &&
+         extentOr0(call, "Sq") >= 2048 && (d <= 64 || (d <= 128 && !hasOptions(call)));
+}
+
+Config backwardDefaults(const Invocation &call, const std::string &target) {
+  Config config = tilesOf(call, target);
+  config["fused"] = isFused(call, config);
+  config["kv_parts"] = partsFor(call, config, target);
+  return config;
 }
 
 SearchSpace backwardSpace(const std::string &prefix) {
@@ -219,7 +306,7 @@ void sectile::launchSinkGradients(Use &use, const Tensor<float, 3> &lse,
   use(sinkGradients, dsinks.extent(0), use.tensor<float, 2>("sinks"), lse, delta, dsinks, rows);
 }
 
-KernelSpec sectile::attentionBackwardSpec() {
+KernelSpec sectile::attentionGradientsSpec() {
   KernelSpec spec = attentionSpec();
   spec.name = "attention_backward";
   spec.summary = "the gradients of attention, from its inputs, its outputs and the gradient of o";
@@ -272,18 +359,42 @@ KernelSpec sectile::attentionBackwardSpec() {
                                    attentionSettings(call, inputs), 0, arithmetic);
     return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
   };
-  spec.defaults = backwardDefaults;
+  spec.defaults = tilesOf;
   spec.spaces = {backwardSpace("q"), backwardSpace("kv")};
+  return spec;
+}
+
+KernelSpec sectile::attentionBackwardSpec() {
+  KernelSpec spec = attentionGradientsSpec();
+  spec.options.push_back({.name = "unordered",
+                          .kind = OptionSpec::flag,
+                          .initial = "false",
+                          .doc = "dq may be summed in any order where that is faster: two runs may "
+                                 "differ in its last bits"});
+  spec.config.push_back(
+      {"kv_parts", "programs for dk and dv that share the query heads of a group"});
+  spec.config.push_back({"fused", "1: programs for dk and dv add up dq as well", 0, 1});
+  spec.defaults = backwardDefaults;
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
                        keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    const AttentionConfig rows = rowConfig(use, numbers);
+    AttentionConfig rows = rowConfig(use, numbers);
     AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
                     forKeys = attentionConfig(use, numbers, "kv_");
     const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
+    forKeys.parts = use.field("kv_parts");
+    if (forKeys.parts < 1 || groups % forKeys.parts)
+      throw InputError(call.kernel->name + ": kv_parts (" + std::to_string(forKeys.parts) +
+                       ") must divide the query heads of a group (" + std::to_string(groups) + ")");
+    const bool fused = use.field("fused");
+    if (fused && !allowsAnyOrder(call))
+      throw InputError(call.kernel->name +
+                       ": fused sums dq in any order, which only unordered=true allows");
+    forKeys.sumsQueries = rows.sumsQueries = fused;
+    rows.width = forKeys.width;
     forQueries.heads = headsAtOnce(call, "Hq", keyBytes(call));
     forKeys.heads = headsAtOnce(call, "Hkv", queryBytes(call));
     const auto lse = use.tensor<float, 3>("lse");
@@ -295,23 +406,50 @@ KernelSpec sectile::attentionBackwardSpec() {
                  bias = broadcast<T, 4>(use, "bias", {batches, heads, queries, keys});
       const auto mask = broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys});
       const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
-                              const auto &...results) {
+                              std::int64_t groups, const auto &...results) {
         use(kernel, grid, q, k, v, dO, logs, delta, bias, mask, results..., groups, numbers.scale,
             numbers.cap, numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow,
             config);
       };
+      const auto dq = use.tensor<T, 4>("dq"), dk = use.tensor<T, 4>("dk"),
+                 dv = use.tensor<T, 4>("dv");
+      const std::int64_t width = call.extent("D"), valueWidth = call.extent("Dv");
+      const auto dqSums =
+          fused ? use.workspace<float, 4>({batches, heads, queries, width}) : noTensor<float, 4>();
       use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
-          lse, delta, logs, rows);
-      launch(queryGradients<T>, headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
-             forQueries, use.tensor<T, 4>("dq"));
-      launch(keyGradients<T>, headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads), forKeys,
-             use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"));
+          lse, delta, logs, dqSums, rows);
+      const auto add = [&](const Tensor<float, 4> &sums, const Tensor<T, 4> &gradients, int parts,
+                           float scale) {
+        AttentionConfig config = rows;
+        config.width = paddedWidth(gradients.extent(3));
+        config.parts = parts;
+        use(addedParts<T>, Grid(ceilDiv(gradients.extent(2), rows.m), gradients.extent(1), batches),
+            sums, gradients, scale, config);
+      };
+      if (!fused)
+        launch(queryGradients<T>, headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
+               forQueries, groups, dq);
+      const Grid grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
+      if (forKeys.parts == 1) {
+        launch(keyGradients<T, T>, grid, forKeys, groups, dk, dv, dqSums);
+      } else {
+        const auto parts = [&](std::int64_t width) {
+          return use.workspace<float, 4>({batches, kvHeads * forKeys.parts, keys, width});
+        };
+        const Tensor<float, 4> dkSums = parts(width), dvSums = parts(valueWidth);
+        launch(keyGradients<T, float>, grid, forKeys, groups / forKeys.parts, dkSums, dvSums,
+               dqSums);
+        add(dkSums, dk, forKeys.parts, 1);
+        add(dvSums, dv, forKeys.parts, 1);
+      }
+      if (fused)
+        add(dqSums, dq, 1, numbers.scale);
       if (use.has("bias")) {
         const auto dbias = use.tensor<T, 4>("dbias");
         launch(biasGradients<T>,
                Grid(ceilDiv(queries, forQueries.m) * ceilDiv(keys, forQueries.n), dbias.extent(1),
                     dbias.extent(0)),
-               forQueries, dbias);
+               forQueries, groups, dbias);
       }
     });
     if (use.has("sinks"))

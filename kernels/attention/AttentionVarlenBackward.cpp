@@ -156,7 +156,7 @@ Kernel biasGradients{
 } // namespace
 
 KernelSpec sectile::attentionVarlenBackwardSpec() {
-  KernelSpec spec = attentionBackwardSpec();
+  KernelSpec spec = attentionGradientsSpec();
   const KernelSpec forward = attentionVarlenSpec();
   spec.name = "attention_varlen_backward";
   spec.summary = "the gradients of attention_varlen";

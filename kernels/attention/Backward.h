@@ -1,15 +1,18 @@
 // The gradients of attention block by block: of queries, of keys and values, of the bias and of
-// sinks. Each is summed by one program in a fixed order, so that two runs give the same bits.
+// sinks. Each is summed in a fixed order, so that two runs give the same bits; but dq where the
+// programs for dk and dv add to it.
 #pragma once
 #include "kernels/attention/Scores.h"
 
 namespace sectile::blockwise {
 
-// One query head: q [Sq, D], dO [Sq, Dv], and of each row [Sq] what rowStatistics makes.
+// One query head: q [Sq, D], dO [Sq, Dv], and of each row [Sq] what rowStatistics makes. Where
+// keyGradients sums dq as well, dqSums [Sq, D], to be scaled.
 template <class T, class Config> struct QueryHead {
   View<const T, 2> q, dO;
   View<const float, 1> logs, delta;
   Scores<T, Config> scores;
+  std::optional<View<float, 2>> dqSums = {};
 };
 
 // A block of queries as the gradients need it; statistics broadcast against a block of scores.
@@ -95,9 +98,9 @@ void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<c
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
 // headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
 // launches of the call may write the statistics alone.
-template <class T, class Config, class HeadAt>
+template <class T, class Config, class Sum, class HeadAt>
 void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
-                  const View<const T, 2> &v, const View<T, 2> &dk, const View<T, 2> &dv,
+                  const View<const T, 2> &v, const View<Sum, 2> &dk, const View<Sum, 2> &dv,
                   const Int &heads, const Float &scale, HeadAt &&headAt) {
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
@@ -123,7 +126,14 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
       auto ofProducts = cast<T>(gradients.ofProducts(query, valueProducts));
       if (!config.overlap)
         addValues();
+      // The sums of dq are complete, and on their way, while the product for dk is in flight.
+      Tile<float> querySums;
+      if (head.dqSums)
+        querySums = dot(trans(ofProducts), key, zeros<float>(m, config.width), precision);
       keySums = dot(ofProducts, query.q, keySums, precision);
+      if (head.dqSums)
+        head.dqSums->tile(m, config.width)
+            .atomic_add(i, 0, querySums, {.order = MemoryOrder::relaxed});
     }
   }
   dk.tile(n, config.width).store(j, 0, keySums * scale);

@@ -6,6 +6,8 @@ namespace sectile {
 
 KernelSpec attentionSpec();
 KernelSpec attentionBackwardSpec();
+// attention_backward's for a kernel whose programs share no sums, without its launches.
+KernelSpec attentionGradientsSpec();
 KernelSpec attentionVarlenSpec();
 KernelSpec attentionVarlenBackwardSpec();
 

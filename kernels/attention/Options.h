@@ -56,9 +56,12 @@ struct AttentionConfig {
   int heads = 1;                     // that share the order of programs, by HeadAndBatch
   bool persistent = false;           // programs do one block after another, in the order of Blocks
   bool pairs = false;                // of which two are as long as any other two
+  int parts = 1;                     // programs for dk and dv that share a group of query heads
+  bool sumsQueries = false;          // which add up dq as well
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks, overlap, raw, heads, persistent, pairs)
+               cap, dropout, exact, sinks, overlap, raw, heads, persistent, pairs, parts,
+               sumsQueries)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,

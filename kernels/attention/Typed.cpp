@@ -35,6 +35,8 @@ NamedTensors detail::runAttention(const Stream &stream, bool backward, int axes,
     words["layout"] = options.layout == AttentionLayout::bshd ? "bshd" : "bhsd";
   else if (options.layout != AttentionLayout::bhsd)
     throw LaunchError("attention: packed sequences have one layout, [T, H, D]");
+  if (backward && !packed)
+    words["unordered"] = options.unordered ? "true" : "false";
   if (options.scale)
     words["scale"] = text(*options.scale);
   for (const auto &[name, tensor] : {std::pair{"bias", &options.bias},

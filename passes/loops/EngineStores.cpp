@@ -109,6 +109,16 @@ DenseI64ArrayAttr extentsOf(Operation *store) {
                         : DenseI64ArrayAttr();
 }
 
+/// The last tile ahead of a store that its block puts into a buffer, or the store where there is
+/// none. Threads meet there before others read the buffer, and need not meet again for what one of
+/// them has waited for by then.
+Operation *lastAllocBefore(Operation *store) {
+  for (Operation *op = store->getPrevNode(); op; op = op->getPrevNode())
+    if (auto alloc = dyn_cast<cta::AllocOp>(op); alloc && alloc.getInit())
+      return op;
+  return store;
+}
+
 } // namespace
 
 int64_t EngineStores::Pieces::bytes() const {
@@ -136,9 +146,11 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
       return "it is ordered, or its result is used";
     if (atomic.getScope() == tile::Scope::System)
       return "it is atomic for the whole system";
-    if (atomic.getKind() != tile::AtomicKind::FAdd ||
-        !cta::addedAs(cta::elementOf(atomic.getType())))
-      return "it adds no floats of 16 bits, and threads do others as fast";
+    const Type element = cta::elementOf(atomic.getType());
+    if (atomic.getKind() != tile::AtomicKind::FAdd || !cta::addedAs(element))
+      return "it adds no floats of 16 or 32 bits";
+    if (element.isF32() && !perTile)
+      return "threads add floats of 32 bits as fast, with nothing to do behind them";
   }
   std::string why = whyNoTensorStore(*blockOf(store), contiguity);
   if (!why.empty())
@@ -297,7 +309,8 @@ void EngineStores::run() {
 }
 
 /// Stores a tile in each iteration of some loops, or where a condition holds. The one before has to
-/// be done: both may be of the same bytes.
+/// be done: both may be of the same bytes. Of additions, which come in any order, its buffer has to
+/// be read.
 void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
   const Location loc = store->getLoc();
   scf::ForOp loop = outermostOf(tileLoopOf(store));
@@ -313,16 +326,17 @@ void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
   for (unsigned i = 0; i < pieces.buffers(); ++i)
     buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
   TileLoopStore made{branchAround(store), {}, nullptr};
-  auto waitUntilWritten = [&](Operation *ahead) {
-    OpBuilder here(ahead);
+  const bool adds = isa<tile::AtomicBlockOp>(store);
+  auto waitBefore = [&](Operation *op, bool written) {
+    OpBuilder here(op);
     made.waits.push_back(cta::TensorStoreWaitOp::create(here, loc, buffers, /*when=*/Value(),
-                                                        /*later=*/0, /*written=*/true));
+                                                        /*later=*/0, written));
   };
-  waitUntilWritten(store);
+  waitBefore(adds ? lastAllocBefore(store) : store, /*written=*/!adds);
   // What they release to other programs is in memory then.
   tileLoopOf(store).getBody()->walk([&](Operation *op) {
     if (ordersStores(op))
-      waitUntilWritten(op);
+      waitBefore(op, /*written=*/true);
   });
   for (unsigned i = 0; i < pieces.count; ++i) {
     const Value buffer = buffers[i % buffers.size()];
@@ -341,8 +355,7 @@ void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
           builder.getIntegerAttr(at[along].getType(), i * pieces.buffer.getShape()[pieces.dim]));
       at[along] = arith::AddIOp::create(builder, loc, at[along], offset);
     }
-    cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer,
-                                    /*adds=*/isa<tile::AtomicBlockOp>(store), extentsOf(store));
+    cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer, adds, extentsOf(store));
   }
   made.afterLoop = cta::TensorStoreWaitOp::create(after, loc, buffers, /*when=*/Value(),
                                                   /*later=*/0, /*written=*/false);

@@ -306,9 +306,10 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   /// Whether there is something else for threads or matrix units to do until a dot is complete.
   bool hasCompany(const ShortFlight &flight) const {
     for (Operation *op = flight.dot->getNextNode(); op != flight.until; op = op->getNextNode())
-      if (!op->hasTrait<OpTrait::ConstantLike>() &&
-          !isa<cta::LocalLoadOp, tile::ExpandDimsOp, tile::BroadcastOp>(op) &&
-          llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+      if (isa<cta::LocalStoreOp>(op) ||
+          (!op->hasTrait<OpTrait::ConstantLike>() &&
+           !isa<cta::LocalLoadOp, tile::ExpandDimsOp, tile::BroadcastOp>(op) &&
+           llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>)))
         return true;
     return false;
   }
@@ -357,6 +358,10 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       if (!canFly(flight))
         continue;
       ahead.insert(flight.ahead.begin(), flight.ahead.end());
+      // Dots are complete in the order in which they were started.
+      if (!flights.empty() && flights.back().until->isBeforeInBlock(flight.until) &&
+          !flight.packing)
+        flight.until = flights.back().until;
       flights.push_back(std::move(flight));
     }
     for (ShortFlight &flight : llvm::reverse(flights)) {

@@ -221,6 +221,8 @@ private:
       return cuda::tensorFloat16;
     case TensorNumber::BFloat:
       return cuda::tensorBfloat16;
+    case TensorNumber::Float:
+      return cuda::tensorFloat32;
     case TensorNumber::Bits:
       break;
     }

@@ -26,7 +26,7 @@ inline constexpr int functionLocalBytes = 3, functionRegisters = 4, functionMaxD
 inline constexpr int jitInfoLog = 3, jitInfoLogSize = 4, jitErrorLog = 5, jitErrorLogSize = 6;
 inline constexpr int launchClusterDimension = 4, launchProgrammaticSerialization = 6;
 inline constexpr int tensorUint8 = 0, tensorUint16 = 1, tensorUint32 = 2, tensorUint64 = 4,
-                     tensorFloat16 = 6, tensorBfloat16 = 9;
+                     tensorFloat16 = 6, tensorFloat32 = 7, tensorBfloat16 = 9;
 inline constexpr int tensorNotInterleaved = 0, tensorFillsZeros = 0, tensorFillsNaN = 1,
                      tensorPromotesNothing = 0, tensorPromotes256Bytes = 3;
 inline constexpr int tensorSwizzle0 = 0, tensorSwizzle32 = 1, tensorSwizzle64 = 2,

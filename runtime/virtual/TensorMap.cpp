@@ -62,6 +62,8 @@ static TensorType typeOf(const TensorMapValues &values) {
     return TensorType::F16;
   case TensorNumber::BFloat:
     return TensorType::BF16;
+  case TensorNumber::Float:
+    return TensorType::F32;
   case TensorNumber::Bits:
     break;
   }

@@ -19,6 +19,9 @@ struct AttentionOptions {
   std::uint64_t seed = 0;
   std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
   bool exact = false;               // f32: products in full instead of through tf32
+  // Gradients: dq may be summed in any order where that is faster, so that two runs may differ in
+  // its last bits. Packed sequences keep their order.
+  bool unordered = false;
   // Inputs that need not be there.
   std::optional<AnyTensor> bias = {};  // [1 or B, 1 or Hq, Sq, Sk], elements as those of q
   std::optional<AnyTensor> mask = {};  // the same, of bools: true where a query sees a key

@@ -200,7 +200,7 @@ module attributes {cta.target = "sm_90a"} {
 
 // CHECK-LABEL: func.func @largest
 // CHECK-NOT: cta.tensor_store
-// REMARK: remark: this block is added by threads, not by the copy engine: it adds no floats of 16 bits, and threads do others as fast
+// REMARK: remark: this block is added by threads, not by the copy engine: it adds no floats of 16 or 32 bits
 module attributes {cta.target = "sm_90a"} {
   func.func @largest(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
                   %extent: i32 {tile.divisible = 16 : i64}, %stride: i32 {tile.divisible = 16 : i64, tile.below = 2147483647 : i64},

@@ -1,6 +1,7 @@
 // The gradients of attention: the formula against central differences, the kernels against the
 // formula.
 #include "AttentionTest.h"
+#include <sectile/tuning.h>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -112,6 +113,125 @@ TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
     test.extents.insert(feature.extents.begin(), feature.extents.end());
     expectRight(device, consistent(test));
   }
+}
+
+TEST_P(Attention, ProgramsShareAGroup) {
+  for (const auto &[extents, parts] :
+       {std::pair<std::map<std::string, std::int64_t>, std::int64_t>{{{"Hq", 6}, {"Hkv", 2}}, 3},
+        {{{"B", 2}, {"Hq", 4}, {"Hkv", 1}, {"D", 80}}, 2}})
+    for (const char *dtype : {"f16", "f32"}) {
+      KernelCase test{
+          "attention_backward", {{"Sq", 150}, {"Sk", 140}}, {{"causal", "true"}}, {}, dtype,
+          {{"kv_parts", parts}}};
+      test.extents.insert(extents.begin(), extents.end());
+      expectRight(device, consistent(test));
+    }
+  expectRight(device, consistent({"attention_backward",
+                                  {{"Hq", 2}, {"Hkv", 1}, {"Sq", 0}, {"Sk", 5}},
+                                  {},
+                                  {},
+                                  "f16",
+                                  {{"kv_parts", 2}}}));
+}
+
+TEST_P(Attention, ProgramsOfKeysSumDq) {
+  auto config = besideArithmetic;
+  config["fused"] = 1;
+  for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
+    for (const char *causal : {"false", "true"})
+      expectRight(device, consistent({"attention_backward",
+                                      {{"Sq", queries}, {"Sk", keys}},
+                                      {{"causal", causal}, {"unordered", "true"}},
+                                      {},
+                                      queries % 2 ? "f16" : "bf16",
+                                      config}));
+  config["kv_parts"] = 3;
+  expectRight(device, consistent({"attention_backward",
+                                  {{"Hq", 6}, {"Hkv", 2}, {"D", 40}, {"Sq", 150}, {"Sk", 140}},
+                                  {{"window_left", "70"},
+                                   {"window_right", "3"},
+                                   {"layout", "bshd"},
+                                   {"unordered", "true"}},
+                                  {},
+                                  "f16",
+                                  config}));
+  expectRight(device, consistent({"attention_backward",
+                                  {{"Sq", 50}, {"Sk", 70}},
+                                  {{"unordered", "true"}},
+                                  {},
+                                  "f32",
+                                  {{"fused", 1}}}));
+}
+
+TEST_P(Attention, ProgramsOfKeysSumDqWithOptions) {
+  auto config = besideArithmetic;
+  config["fused"] = 1;
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    KernelCase test{"attention_backward",
+                    {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
+                    feature.options,
+                    feature.with,
+                    "f16",
+                    config};
+    test.options.emplace_back("unordered", "true");
+    test.extents.insert(feature.extents.begin(), feature.extents.end());
+    expectRight(device, consistent(test));
+  }
+}
+
+Config chosen(const std::map<std::string, std::int64_t> &extents, const Assignments &options) {
+  return ownChoice(resolveCase({"attention_backward", extents, options, {}, "f16"}),
+                   "sm_90a");
+}
+
+TEST(AttentionBackwardChoice, ProgramsShareAGroupWhereTheyWouldBeFew) {
+  const auto parts = [](std::int64_t batches, std::int64_t heads, std::int64_t kvHeads,
+                        std::int64_t length) {
+    return chosen({{"B", batches},
+                   {"Hq", heads},
+                   {"Hkv", kvHeads},
+                   {"Sq", length},
+                   {"Sk", length},
+                   {"D", 128},
+                   {"Dv", 128}},
+                  {})
+        .at("kv_parts");
+  };
+  EXPECT_EQ(parts(1, 16, 1, 2048), 8);
+  EXPECT_EQ(parts(1, 32, 8, 1024), 2);
+  EXPECT_EQ(parts(4, 16, 16, 4096), 1);
+  EXPECT_EQ(parts(1, 32, 8, 8192), 1);
+  EXPECT_EQ(parts(0, 16, 1, 2048), 1);
+}
+
+TEST(AttentionBackwardChoice, SumsOfAnyOrderOnlyWhereTheyAreAllowed) {
+  const std::map<std::string, std::int64_t> extents{
+      {"B", 1}, {"Hq", 2}, {"Hkv", 2}, {"Sq", 4096}, {"Sk", 4096}, {"D", 128}, {"Dv", 128}};
+  const Assignments allowed{{"unordered", "true"}};
+  EXPECT_EQ(chosen(extents, {}).at("fused"), 0);
+  EXPECT_EQ(chosen(extents, allowed).at("fused"), 1);
+  set_numerics(Numerics::fixed);
+  EXPECT_EQ(chosen(extents, allowed).at("fused"), 0);
+  set_numerics(Numerics::any);
+}
+
+TEST(AttentionBackwardChoice, Refusals) {
+  const auto refusal = [](const Assignments &options, const Config &config) -> std::string {
+    const FilledCall filled =
+        fill({"attention_backward", {{"Hq", 4}, {"Hkv", 1}}, options, {}, "f16"});
+    const Device device = Device::open("interpreter");
+    try {
+      execute(device, filled.call, completeConfig(filled.call, device.target(), config),
+              filled.inputs);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({}, {{"kv_parts", 3}}),
+            "attention_backward: kv_parts (3) must divide the query heads of a group (4)");
+  EXPECT_EQ(refusal({}, {{"fused", 1}}),
+            "attention_backward: fused sums dq in any order, which only unordered=true allows");
 }
 
 TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {
