@@ -214,29 +214,36 @@ std::int64_t fusedBytes(const Invocation &call) {
   return queryBytes(call) + extentOr0(call, "Sq") * call.extent("D") * 4;
 }
 
-// How many programs share a group of query heads for dk and dv: as many as end soonest, by rounds
-// of the chip's multiprocessors. To store parts, and to add them up, takes as long as a few steps.
-// In causal order the programs of a group come to work on different query heads: where dq is summed
-// too, the cache has to hold these.
+// How many programs share a group of query heads for dk and dv: as many as end soonest, in rounds
+// of the chip's multiprocessors where all take as long. To store parts, and to add them up, takes
+// as long as a few steps. In causal order the programs of a group come to work on different query
+// heads: where dq is summed too, the cache has to hold these.
 std::int64_t partsFor(const Invocation &call, const Config &config, const std::string &target) {
   constexpr double stored = 6, added = 4;
   constexpr std::int64_t cache = 24 << 20;
-  const std::int64_t kvHeads = std::max<std::int64_t>(extentOr0(call, "Hkv"), 1),
-                     group = std::max<std::int64_t>(extentOr0(call, "Hq") / kvHeads, 1),
-                     programs = ceilDiv(extentOr0(call, "Sk"), config.at("kv_n")) * kvHeads *
-                                extentOr0(call, "B"),
+  const std::int64_t heads = std::max<std::int64_t>(extentOr0(call, "Hq"), 1),
+                     kvHeads = std::max<std::int64_t>(extentOr0(call, "Hkv"), 1),
+                     group = std::max<std::int64_t>(heads / kvHeads, 1),
+                     batches = std::max<std::int64_t>(extentOr0(call, "B"), 1),
+                     queries = std::max<std::int64_t>(extentOr0(call, "Sq"), 1),
+                     keys = std::max<std::int64_t>(extentOr0(call, "Sk"), 1),
                      units = multiprocessors(target);
   const bool drifts = config.at("fused") && call.options.flag("causal");
-  const double steps = double(ceilDiv(extentOr0(call, "Sq"), config.at("kv_m")));
+  const double longest = double(ceilDiv(queries, config.at("kv_m"))),
+               visible = visiblePairs(call) / double(batches * heads * keys),
+               mean = visible / double(config.at("kv_m"));
+  const bool alike = visible >= double(queries);
   std::int64_t best = group;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t parts = 1; parts <= group; ++parts) {
     const std::int64_t members = group / parts;
     if (group % parts || (drifts && parts < group && members * fusedBytes(call) > cache))
       continue;
-    const double kept = parts > 1 ? stored : 0, time = double(ceilDiv(programs * parts, units)) *
-                                                           (double(members) * steps + kept) +
-                                                       (parts > 1 ? added : 0);
+    const std::int64_t programs = ceilDiv(keys, config.at("kv_n")) * kvHeads * batches * parts;
+    const double kept = parts > 1 ? stored : 0, one = double(members) * longest + kept,
+                 all = double(programs) * (double(members) * mean + kept) / double(units),
+                 time = (alike ? double(ceilDiv(programs, units)) * one : std::max(one, all)) +
+                        (parts > 1 ? added : 0);
     if (time < least) {
       least = time;
       best = parts;
@@ -251,11 +258,15 @@ bool allowsAnyOrder(const Invocation &call) {
 }
 
 // Whether programs for dk and dv sum dq as well: five products in place of seven, but programs that
-// add to the same rows do it in any order.
+// add to the same rows do it in any order. What clears and converts the sums of dq takes longer
+// than that where there is little to do.
 bool isFused(const Invocation &call, const Config &config) {
+  constexpr double enough = 1e10; // multiplications of one product
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   return allowsAnyOrder(call) && numerics() == Numerics::any && config.at("kv_overlap") &&
-         extentOr0(call, "Sq") >= 2048 && (d <= 64 || (d <= 128 && !hasOptions(call)));
+         extentOr0(call, "Sq") >= 2048 &&
+         visiblePairs(call) * double(call.extent("D") + call.extent("Dv")) / 2 >= enough &&
+         (d <= 64 || (d <= 128 && !hasOptions(call)));
 }
 
 Config backwardDefaults(const Invocation &call, const std::string &target) {

@@ -201,12 +201,11 @@ TEST(AttentionBackwardChoice, ProgramsShareAGroupWhereTheyWouldBeFew) {
   EXPECT_EQ(parts(1, 32, 8, 1024), 2);
   EXPECT_EQ(parts(4, 16, 16, 4096), 1);
   EXPECT_EQ(parts(1, 32, 8, 8192), 1);
-  EXPECT_EQ(parts(0, 16, 1, 2048), 1);
 }
 
 TEST(AttentionBackwardChoice, SumsOfAnyOrderOnlyWhereTheyAreAllowed) {
   const std::map<std::string, std::int64_t> extents{
-      {"B", 1}, {"Hq", 2}, {"Hkv", 2}, {"Sq", 4096}, {"Sk", 4096}, {"D", 128}, {"Dv", 128}};
+      {"B", 4}, {"Hq", 8}, {"Hkv", 8}, {"Sq", 4096}, {"Sk", 4096}, {"D", 128}, {"Dv", 128}};
   const Assignments allowed{{"unordered", "true"}};
   EXPECT_EQ(chosen(extents, {}).at("fused"), 0);
   EXPECT_EQ(chosen(extents, allowed).at("fused"), 1);
