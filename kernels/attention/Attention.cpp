@@ -111,27 +111,35 @@ KernelSpec sectile::attentionSpec() {
     const bool wide = call.dtype("q") == DType::float32,
                units = hasMatrixUnits(target, call.dtype("q"));
     if (hasWarpgroupUnits(target, call.dtype("q"))) {
-      // Two warpgroups share the keys, where that leaves programs enough. Of narrow rows two blocks
-      // share a multiprocessor, and one multiplies while the other does not; of wider ones, and
-      // where scores take long or rows see many keys, each warpgroup's products run beside its own
-      // softmax and the other's. Where rows see few keys, programs fetch for the next block while
-      // they store one: of narrow rows, too, one program of a multiprocessor is faster then.
+      // Two warpgroups share the keys, where that leaves programs enough and no more rows are
+      // computed in vain. Of narrow rows two blocks share a multiprocessor, and one multiplies
+      // while the other does not; of wider ones, and where scores take long or rows see many keys,
+      // each warpgroup's products run beside its own softmax and the other's. Where rows see few
+      // keys, programs fetch for the next block while they store one: of narrow rows, too, one
+      // program of a multiprocessor is faster then. But rows that are little wider wait long for
+      // their first keys, which come in lines of 32 bytes where the width is an odd multiple of 16:
+      // there it is two blocks again.
       const std::int64_t queries = extentOr0(call, "Sq"),
                          heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
                          blocks = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
-      const bool pair = queries >= 1024 || (d > 64 && queries >= 256 && blocks >= units),
+      const bool fits = queries >= 256 || 2 * ceilDiv(queries, 128) == ceilDiv(queries, 64),
+                 pair = queries >= 1024 || (d > 64 && fits && blocks >= units),
                  tiles = takes(call, "bias") || takes(call, "mask"),
                  capped = takes(call, "softcap"), narrow = d <= 64,
                  equal = !call.options.flag("causal") || heads % 2 == 0; // all pairs of blocks
       const double seen = pair ? visiblePairs(call) / double(heads * queries) : 0; // by a row
-      const bool many = seen >= 2048,
-                 persistent = pair && !tiles && equal && blocks > units && !(narrow && capped) &&
-                              seen <= (d > 128 ? 512 : 2048),
-                 overlap = pair && (!narrow || (many && !capped) || tiles || persistent ||
-                                    takes(call, "dropout"));
+      const bool shortLines = paddedWidth(d) % 32 != 0,
+                 waits = !narrow && d <= 96 && !tiles && !capped && !takes(call, "dropout") &&
+                         seen <= (shortLines ? 1024 : 256),
+                 many = seen >= 2048,
+                 persistent = pair && !waits && !tiles && equal && blocks > units &&
+                              !(narrow && capped) && seen <= (d > 128 ? 512 : 2048),
+                 overlap = pair && !waits &&
+                           (!narrow || (many && !capped) || tiles || persistent ||
+                            takes(call, "dropout"));
       // A bias and a mask beside wide rows take the room of half the keys.
-      const std::int64_t keys = d > 128    ? (pair ? 64 : 32)
-                                : !pair    ? 64
+      const std::int64_t keys = d > 128          ? (pair ? 64 : 32)
+                                : !pair || waits ? 64
                                 : d > 64   ? (takes(call, "bias") && takes(call, "mask") ? 64 : 128)
                                 : !overlap ? 96
                                 : many && !tiles && !capped ? 160

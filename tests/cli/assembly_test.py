@@ -24,6 +24,8 @@ KNOWN_SPILLS = {
     "attention D=256,Dv=256 persistent=1 bias f16": 140,  # not the default
     "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
+    "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true f16": 40,
+    "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,
     "attention_varlen_backward attention_varlen_backward_kv D=128,Dv=128 causal=true f16": 20,
     "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
@@ -111,6 +113,15 @@ def cases(kernel):
             yield kernel, *part, "--opt", "schedule=stream_k", "--with", "bias", *dtype
         for other in along_k:
             yield kernel, *part, *shapes[-1], "--dtype", other
+        # Long rows and short ones have tiles of their own.
+        if part == ("--part", "attention_backward_kv") and kernel == "attention_backward":
+            for width in (64, 128):
+                for option in options:
+                    long = f"Sq=4096,Sk=4096,D={width},Dv={width}"
+                    yield kernel, *part, "--shape", long, "--opt", "unordered=true", *option, *dtype
+        if kernel == "attention":
+            for lengths, width in ((200, 128), (200, 256), (512, 80), (256, 96), (4096, 64)):
+                yield kernel, *part, "--shape", f"B=64,Sq={lengths},Sk={lengths},D={width},Dv={width}", *dtype
 
 
 def ptx_of(words, file):
