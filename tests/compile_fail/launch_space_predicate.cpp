@@ -1,5 +1,5 @@
 // A predicate of a space that takes something else.
-// expect: the predicate of a space takes \(const Config &, const LaunchOptions &\) and, if it depends on the launch, \(const LaunchArguments &\), and returns a bool
+// expect: the predicate of a space takes \(const Config &, const LaunchOptions &\) and, if it
 #include <sectile/autotune.h>
 #include <sectile/sectile.h>
 
@@ -10,6 +10,5 @@ struct Tile {
 };
 SECTILE_CONFIG(Tile, m)
 
-auto tiles = sc::space(&Tile::m, {32, 64}).where([](const Tile &tile, int rows) {
-  return tile.m <= rows;
-});
+auto tiles =
+    sc::space(&Tile::m, {32, 64}).where([](const Tile &tile, int rows) { return tile.m <= rows; });

@@ -163,6 +163,10 @@ private:
 int main(int argc, char **argv) {
   std::string lit;
   Options options = parseOptions(argc, argv, {{"--lit", &lit}});
+  if (lit.empty()) {
+    std::cerr << "ir_fuzz: --lit names the folder of the lit tests, whose IR is changed\n";
+    return 2;
+  }
   registerSectilePasses();
   registerPipelines();
   mlir::DialectRegistry registry;

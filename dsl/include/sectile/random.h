@@ -34,9 +34,9 @@ Tile<T> draw1(Draw what, const Operand &seed, const Operand &offset, Location wh
 // tiles, and broadcast; signed ones are extended by their sign. With 7 rounds, the fewest that pass
 // BigCrush (Salmon et al., table 2), it takes two thirds of the time.
 template <unsigned rounds = 10>
-std::array<Tile<std::uint32_t>, 4>
-philox(detail::Operand seed, detail::Operand offset, detail::Operand word2 = {},
-       detail::Operand word3 = {}, detail::Location where = detail::Location::current()) {
+std::array<Tile<std::uint32_t>, 4> philox(detail::Operand seed, detail::Operand offset,
+                                          detail::Operand word2 = {}, detail::Operand word3 = {},
+                                          detail::Location where = detail::Location::current()) {
   static_assert(rounds == 7 || rounds == 10, "sc::philox has 7 or 10 rounds");
   return detail::draw4<std::uint32_t>(detail::Draw::words, seed, offset, word2, word3, where,
                                       rounds);

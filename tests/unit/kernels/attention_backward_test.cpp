@@ -180,8 +180,7 @@ TEST_P(Attention, ProgramsOfKeysSumDqWithOptions) {
 }
 
 Config chosen(const std::map<std::string, std::int64_t> &extents, const Assignments &options) {
-  return ownChoice(resolveCase({"attention_backward", extents, options, {}, "f16"}),
-                   "sm_90a");
+  return ownChoice(resolveCase({"attention_backward", extents, options, {}, "f16"}), "sm_90a");
 }
 
 TEST(AttentionBackwardChoice, ProgramsShareAGroupWhereTheyWouldBeFew) {
