@@ -317,13 +317,20 @@ private:
   }
 
   /// Has each iteration do one of the loop's two dots for the next one, so that it runs beside the
-  /// rest of the iteration, and the other dot beside what comes then.
+  /// rest of the iteration, and the other dot beside what comes then. The early one multiplies what
+  /// no iteration before has changed; the late one multiplies, from registers, what follows from
+  /// its result, and adds to sums that the loop carries.
   bool doDotEarly() {
-    std::optional<DotPair> pair = dotPairOf(loop, target);
+    const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
     // The uses of a channel are counted on from one run of its loop to the next: all alike.
-    if (!pair || loop->getParentOfType<LoopLikeOpInterface>())
+    if (dots.size() != 2 || loop->getParentOfType<LoopLikeOpInterface>())
       return false;
-    auto [early, late] = *pair;
+    cta::DotOp early = dots[0], late = dots[1];
+    // No need to look at how the second follows from the first: that there is nothing else to do
+    // beside them does no harm.
+    if (!loop.isDefinedOutsideOfLoop(early.getAcc()) || !beginsAsZeros(early) ||
+        !carriedSums(late) || !isPacked(late))
+      return false;
     auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
       return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
     };
@@ -347,9 +354,9 @@ private:
       plan.hints.push_back(hints::oneAccumulator);
       return false;
     }
-    if (resources.canShareMultiprocessor(*pair, plan.loads, plan.stages, loop))
+    if (resources.canShareMultiprocessor(early, late, plan.loads, plan.stages, loop))
       return false;
-    if (!resources.registersHold(*pair, plan.byEngine)) {
+    if (!registersHold(early, late, plan.byEngine, target)) {
       remark(early, "this dot runs beside no other work: registers do not hold two of its results");
       return false;
     }

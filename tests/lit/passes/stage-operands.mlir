@@ -1,4 +1,4 @@
-// RUN: sectile-opt --stage-operands --split-input-file --verify-diagnostics %s | FileCheck %s
+// RUN: sectile-opt --schedule-loops --stage-operands --split-input-file --verify-diagnostics %s | FileCheck %s
 
 #load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
 #turned = #cta.layout<"64x64, register [(1,0) (2,0) (4,0) (0,16) (0,32)], lane [(8,0) (16,0) (32,0) (0,1) (0,2)], warp [(0,4) (0,8)]">
