@@ -165,10 +165,10 @@ def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
 def TakeTurns : Pass<"take-turns", "::mlir::func::FuncOp"> {
   let summary = "ping-pong: warpgroups start their dots in turn, and compute while these are in flight";
   let description = [{
-    Takes loops of kernels with a partition, all of whose dots are started before the first of them is waited for, in the same
-    iteration, and in which no barrier holds the warpgroups together. Without turns nothing but a
-    partition's copies holds the warpgroups together, but these do: both start when a slot is full, share the matrix unit, and then
-    leave it idle together. Of kernels with one warpgroup nothing is left to do.
+    Takes the loops that `schedule-loops` chose for it (`cta.takes_turns`). Nothing but a partition's copies holds the warpgroups
+    of such a loop together, but these do: both start when a slot is full, share the matrix unit, and then leave it idle
+    together. A remark names the loops in which a dot is waited for before another is started, or a tile goes through shared
+    memory.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }

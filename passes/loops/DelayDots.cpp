@@ -4,7 +4,6 @@
 #include "passes/loops/DelayDots.h"
 #include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/loops/FetchAhead.h"
 #include "passes/loops/LoopHints.h"
 
@@ -52,9 +51,6 @@ void delayPromotion(scf::ForOp loop, const DelayedPromotion &promotion) {
   Value result = longer.getResult(promotion.number);
   Value last = promote(result, longer.getResults().take_back(later.size()));
   result.replaceAllUsesExcept(last, last.getDefiningOp());
-  for (Operation *op : llvm::reverse(promotion.ops))
-    if (op->use_empty())
-      op->erase();
   // Results change places without moves then. Where one goes around the loop, ptxas (12.8
   // to 13.0) waits for the next dot before it reads it.
   if (!longer->hasAttr(hints::unroll))
@@ -88,11 +84,9 @@ static Value addAt(OpBuilder &builder, const DelayedDot &delayed, Value of, Valu
 static scf::ForOp lastIteration(OpBuilder &builder, scf::ForOp loop, unsigned number) {
   const Location loc = loop.getLoc();
   Value step = loop.getStep(), first = loop.getLowerBound(), end = loop.getUpperBound();
-  auto numberOf = [&](int64_t value) {
-    return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(step.getType(), value));
-  };
+  Value one = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(step.getType(), 1));
   Value distance = tile::createToFit<arith::SubIOp>(builder, loc, end, first);
-  Value before = tile::createToFit<arith::SubIOp>(builder, loc, distance, numberOf(1));
+  Value before = tile::createToFit<arith::SubIOp>(builder, loc, distance, one);
   Value steps = builder.createOrFold<arith::DivSIOp>(loc, before, step);
   Value way = tile::createToFit<arith::MulIOp>(builder, loc, steps, step);
   Value last = arith::MaxSIOp::create(
@@ -128,16 +122,12 @@ void delayDot(scf::ForOp loop, const DelayedDot &delayed) {
 
   builder.setInsertionPointAfter(longer);
   scf::ForOp last = lastIteration(builder, longer, number);
-  Value result = longer.getResult(number);
-  result.replaceAllUsesExcept(last.getResult(0), last);
+  longer.getResult(number).replaceAllUsesExcept(last.getResult(0), last);
   builder.setInsertionPointToStart(last.getBody());
   Value whole = addAt(builder, delayed, last.getInductionVar(), {}, iv, longer.getResults().back(),
                       last.getRegionIterArg(0));
   scf::YieldOp::create(builder, loc, whole);
   dot.erase();
-  for (Operation *op : llvm::reverse(delayed.operand))
-    if (isOpTriviallyDead(op))
-      op->erase();
 }
 
 } // namespace sectile

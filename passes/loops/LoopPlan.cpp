@@ -67,9 +67,9 @@ public:
         addMasks(computed.masks);
       }
       copyByEngine();
-      const bool isSettled = !doDotEarly() && (leaveToProducer() || keepDotInFlight());
-      if (!isSettled)
+      if (doDotEarly() || !(leaveToProducer() || keepDotInFlight()))
         makeRoomAround();
+      plan.takesTurns = canTakeTurns();
     } else {
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
@@ -398,11 +398,10 @@ private:
   bool canHaveProducer() {
     if (!hints::asksForProducer(loop) || !plan.byEngine)
       return false;
-    const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
-      const std::optional<CarriedSums> sums = carriedSums(dot);
-      return sums && !sums->rescaling.empty();
-    });
-    if (rescales)
+    if (llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+          const std::optional<CarriedSums> sums = carriedSums(dot);
+          return sums && !sums->rescaling.empty();
+        }))
       return false;
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : plan.loads)
@@ -442,6 +441,13 @@ private:
       load.outlivesIteration = true;
     sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
     return true;
+  }
+
+  /// Whether several warpgroups compute, beside their dots, and nothing but the producer's copies
+  /// holds them together. Where the program makes channels itself, it states who waits for whom.
+  bool canTakeTurns() {
+    return plan.producer == Producer::OtherWarps && warpsOf(kernel) > warpsOfWarpgroup &&
+           !asynchronousDots(loop, target).empty() && !hasChannelsByHand(kernel);
   }
 
   /// Whether a dot of the loop may be in flight while the next iteration begins.

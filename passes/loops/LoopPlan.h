@@ -42,6 +42,8 @@ struct LoopPlan {
   const Ring *continued = nullptr;
   /// The dot that an iteration does for the next one; null where there is none.
   cta::DotOp early = {};
+  /// Whether warpgroups start its dots in turn, so that one multiplies while another computes.
+  bool takesTurns = false;
 
   /// Hints of the loop that it follows.
   llvm::SmallVector<llvm::StringRef, 2> hints = {};

@@ -8,6 +8,7 @@
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/checks/Check.h"
+#include "passes/loops/LoopHints.h"
 #include "passes/loops/LoopPlan.h"
 
 namespace sectile {
@@ -32,6 +33,7 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
       return signalPassFailure();
     target = *found;
     llvm::for_each(allIn<scf::ForOp>(getOperation()), [&](scf::ForOp loop) { scheduleDots(loop); });
+    eraseDeadCode(getOperation());
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
     fetchLoads();
     leaveCluster();
@@ -39,12 +41,12 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
   }
 
   void scheduleDots(scf::ForOp loop) {
-    const DotSchedule schedule = planDots(loop, target);
-    report(schedule.remarks);
-    if (schedule.promotion)
-      delayPromotion(loop, *schedule.promotion);
-    else if (schedule.delayed)
-      delayDot(loop, *schedule.delayed);
+    const DotSchedule dots = planDots(loop, target);
+    report(dots.remarks);
+    if (dots.promotion)
+      delayPromotion(loop, *dots.promotion);
+    if (dots.delayed)
+      delayDot(loop, *dots.delayed);
   }
 
   void fetchLoads() {
@@ -76,6 +78,8 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     if (plan.loads.empty())
       return false;
     OpBuilder builder(plan.loop);
+    if (plan.takesTurns)
+      plan.loop->setAttr(takesTurnsAttr, builder.getUnitAttr());
     for (FetchedLoad &load : plan.loads) {
       if (!plan.byEngine)
         continue;
@@ -99,21 +103,18 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
   void leaveCluster() {
     if (clusterOf(getOperation()) == 1)
       return;
-    SmallVector<cta::TensorCopyBlockOp> shared;
+    const bool hasProducer =
+        anyIn(getOperation(), [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
+    bool shares = false;
     getOperation().walk([&](cta::TensorCopyBlockOp copy) {
-      if (copy.getShared())
-        shared.push_back(copy);
-    });
-    if (anyIn(getOperation(), [](cta::ChannelOp channel) { return channel.getBetweenWarps(); }))
-      llvm::erase_if(shared, [](cta::TensorCopyBlockOp copy) {
-        if (isFilledByProducer(copy.getBuffer()))
-          return false;
+      if (copy.getShared() && hasProducer && !isFilledByProducer(copy.getBuffer())) {
         copy.setShared(false);
         copy.emitRemark("the programs of a cluster do not share this copy: warps of their own "
                         "make those of another loop");
-        return true;
-      });
-    if (!shared.empty())
+      }
+      shares |= copy.getShared();
+    });
+    if (shares)
       return;
     getOperation()->removeAttr(tile::clusterAttr);
     getOperation().emitRemark("this kernel has no clusters: ")

@@ -22,8 +22,6 @@ namespace sectile {
 /// 32-bit registers up to which a fragment that a loop does not change is kept in registers.
 static constexpr unsigned maxInvariantRegisters = 32;
 
-static RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 static bool goesThroughShared(OpOperand &operand, const OperandOrigin &origin,
                               const Target &target) {
   auto dot = cast<cta::DotOp>(operand.getOwner());
@@ -89,8 +87,9 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
         first = user;
     }
     OpBuilder builder(first);
-    auto alloc = cta::AllocOp::create(
-        builder, root.getLoc(), chooseBuffer(tileType(root), tile, target), root, IntegerAttr());
+    const auto type = cast<RankedTensorType>(root.getType());
+    auto alloc = cta::AllocOp::create(builder, root.getLoc(), chooseBuffer(type, tile, target),
+                                      root, IntegerAttr());
     for (const BufferUse &use : tile.uses)
       readBuffer(builder, use, alloc);
   }

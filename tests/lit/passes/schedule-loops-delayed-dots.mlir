@@ -6,6 +6,12 @@
 // RUN: sed 's/warp_specialize = true/warp_specialize = false/' %s \
 // RUN:   | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s --check-prefix=PLAIN
 // PLAIN-NOT: scf.for {{.*}}128x64xf16
+// Two warpgroups do both dots of an iteration in turn; one does not.
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file %s | FileCheck %s --check-prefix=TURNS
+// RUN: sed 's/warps = 8/warps = 4/' %s | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s --check-prefix=ALONE
+// TURNS-LABEL: func.func @attention
+// TURNS: cta.takes_turns
+// ALONE-NOT: cta.takes_turns
 // All of it: the loop of the last iteration goes on with the ring of the values.
 // RUN: sectile-opt --sectile-pipeline --split-input-file %s | FileCheck %s --check-prefix=RING
 // RING-LABEL: func.func @attention
