@@ -93,37 +93,25 @@ def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
-def PromoteLate : Pass<"promote-late", "::mlir::func::FuncOp"> {
-  let summary = "scale and add what a dot gives an iteration later, while the next dot runs";
+def ScheduleLoops : Pass<"schedule-loops", "::mlir::func::FuncOp"> {
+  let summary = "plan what each loop does in other iterations than it is written in, and rewrite it";
   let description = [{
-    Takes loops whose copies a producer partition shall make (`cta.warp_specialize`), with one dot whose instruction is asynchronous
-    and begins with zeros, and whose result is only cast, multiplied and added to what the loop carries. What is multiplied is
-    carried to the next iteration, the first of which adds zeros, and the last result is added after the loop. Asks for four iterations
-    at once. Leaves loops alone where registers do not hold two results. Expects layouts on all tiles.
+    First moves work to the next iteration, in loops whose copies a producer partition shall make (`cta.warp_specialize`) and
+    where registers hold what is carried there. That is the promotion of the only dot's result, which begins with zeros and is
+    only cast, multiplied and added to what the loop carries; or the last of several dots, which multiplies, from registers,
+    what follows from all others, and adds to sums that the loop carries and rescales. Then makes channels of the loads that can be
+    issued iterations ahead; of two dots with the second following from the first, each iteration does the first one for the next
+    iteration, where registers and shared memory have room. Expects layouts on all tiles. Leaves channels, which `lower-channels`
+    has to lower. A remark says why a loop or a load stays as it is. Refuses nothing.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
-}
-
-def DelayDots : Pass<"delay-dots", "::mlir::func::FuncOp"> {
-  let summary = "multiply what follows from a dot an iteration later, beside the computation of the next";
-  let description = [{
-    Takes loops whose copies a producer partition shall make (`cta.warp_specialize`), with two asynchronous dots or more, of which
-    the last multiplies, from registers, what follows from all others, and adds to sums that the loop carries and rescales. Its
-    operand in registers is carried to the next iteration; the other one must be a load that nothing else reads, or known
-    before the loop. The first iteration multiplies zeros, and a loop of the last iteration alone does its product. Leaves
-    loops alone where registers do not hold the operand. Expects layouts on all tiles.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
 def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
-  let summary = "bring the operands of dots through shared memory, and loads of loops through channels";
+  let summary = "bring the operands of dots through shared memory, and stored tiles to the copy engine";
   let description = [{
-    Gives operands of `cta.dot` a buffer where they would go through shared memory anyway, and makes channels of the
-    loads in loops that can be issued iterations ahead. Of two dots in a loop, the second of which multiplies what follows from the
-    first, each iteration does the first one for the next iteration, where registers and shared memory have room. Expects layouts on all tiles. Leaves channels, which
-    `lower-channels` has to lower, and buffers without places. A load that cannot be fetched ahead stays in its loop, with a
-    remark that says why. Refuses nothing.
+    Gives operands of `cta.dot` a buffer where they would go through shared memory anyway, and has the copy engine store tiles
+    of views where it can. Expects layouts on all tiles. Leaves buffers without places. Refuses nothing.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
@@ -177,10 +165,10 @@ def PartitionWarps : Pass<"partition-warps", "::mlir::func::FuncOp"> {
 def TakeTurns : Pass<"take-turns", "::mlir::func::FuncOp"> {
   let summary = "ping-pong: warpgroups start their dots in turn, and compute while these are in flight";
   let description = [{
-    Takes loops of kernels with a partition, all of whose dots are started before the first of them is waited for, in the same
-    iteration, and in which no barrier holds the warpgroups together. Without turns nothing but a
-    partition's copies holds the warpgroups together, but these do: both start when a slot is full, share the matrix unit, and then
-    leave it idle together. Of kernels with one warpgroup nothing is left to do.
+    Takes the loops that `schedule-loops` chose for it (`cta.takes_turns`). Nothing but a partition's copies holds the warpgroups
+    of such a loop together, but these do: both start when a slot is full, share the matrix unit, and then leave it idle
+    together. A remark names the loops in which a dot is waited for before another is started, or a tile goes through shared
+    memory.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }

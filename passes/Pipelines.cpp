@@ -31,8 +31,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());
   kernel.addPass(createExplicitChannels());
-  kernel.addPass(createPromoteLate());
-  kernel.addPass(createDelayDots());
+  kernel.addPass(createScheduleLoops());
   kernel.addPass(createStageOperands());
   kernel.addPass(createOverlapDots());
   kernel.addPass(createLowerChannels());

@@ -12,7 +12,7 @@
 // computed from, and rely on three things, which hold here as well.
 // - Whoever computes the same comes to the same: checks/LaunchNumbers.h.
 // - What passes compute from a loop's bounds is computed with those that were chosen: whether there
-//   is an iteration, or another one, and where the last one is, which delay-dots does by itself.
+//   is an iteration, or another one, and where the last one is, which a delayed dot does by itself.
 // - What they left out follows from what a value can be, and nothing else is chosen for it.
 #include "ir/MmaElements.h"
 #include "passes/Kernel.h"

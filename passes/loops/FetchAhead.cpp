@@ -175,35 +175,33 @@ bool mayBeWritten(scf::ForOp loop, Operation *load, AddressAnalysis &addresses) 
 
 class Pipeline {
 public:
-  Pipeline(scf::ForOp loop, ArrayRef<FetchedLoad> loads, Producer producer, unsigned depth,
-           cta::DotOp early, const Ring *from)
-      : loop(loop), producer(producer), depth(depth), ahead(producer == Producer::Copies ? depth - 1
-                                                            : producer == Producer::Registers ? 1
-                                                                                              : 0),
-        slices{AddressSlice(loop), AddressSlice(loop)}, early(early), from(from) {
-    for (const FetchedLoad &load : loads)
-      if (ahead > 0)
+  explicit Pipeline(const LoopPlan &plan)
+      : loop(plan.loop), producer(plan.producer), depth(plan.depth),
+        ahead(producer == Producer::Copies      ? depth - 1
+              : producer == Producer::Registers ? 1
+                                                : 0),
+        slices{AddressSlice(loop), AddressSlice(loop)}, early(plan.early), from(plan.continued) {
+    if (ahead > 0)
+      for (const FetchedLoad &load : plan.loads)
         slices[load.isEarly].add(load.load);
-    makeGroups(loads);
+    makeGroups(plan.loads);
   }
 
-  FetchedLoop run() {
+  SmallVector<Ring> run() {
     OpBuilder builder(loop);
     makeChannels(builder);
     SmallVector<Value> next = prologue(builder);
-    FetchedLoop fetched;
-    if (early) {
-      fetched.first = begin(builder);
-      next.push_back(fetched.first);
-    }
+    if (early)
+      next.push_back(begin(builder));
     carryAhead(builder, next);
     steadyState();
+    SmallVector<Ring> rings;
     const ValueRange counts = loop.getResults().take_back(numCounters);
     for (const Group &group : groups) {
       release(group);
-      fetched.rings.push_back({group.channels, counts[group.counter]});
+      rings.push_back({group.channels, counts[group.counter]});
     }
-    return fetched;
+    return rings;
   }
 
 private:
@@ -672,10 +670,7 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
   return {};
 }
 
-FetchedLoop fetchAhead(const LoopPlan &plan) {
-  return Pipeline(plan.loop, plan.loads, plan.producer, plan.depth, plan.early, plan.continued)
-      .run();
-}
+SmallVector<Ring> fetchAhead(const LoopPlan &plan) { return Pipeline(plan).run(); }
 
 bool followsCarried(scf::ForOp loop, Operation *load) {
   AddressSlice slice(loop);

@@ -67,18 +67,13 @@ struct Ring {
   cta::ChannelType type() const { return mlir::cast<cta::ChannelType>(channels.front().getType()); }
 };
 
-/// What a loop has become.
-struct FetchedLoop {
-  cta::DotOp first; ///< what does the first iteration's early dot, before the loop
-  llvm::SmallVector<Ring> rings;
-};
-
-/// Makes each load of the plan a channel. Replaces the loop. Copies are issued depth - 1 iterations
-/// ahead of what reads them, so that they need two buffers and more; registers do with one.
+/// Makes each load of the plan a channel, and gives their rings. Replaces the loop. Copies are
+/// issued depth - 1 iterations ahead of what reads them, so that they need two buffers and more;
+/// registers do with one.
 ///
 /// The operands of the plan's early dot are invariant in the loop or fetched, and its sums begin as
 /// zeros. Each iteration does that of the next one, and the loop carries its result.
-FetchedLoop fetchAhead(const LoopPlan &plan);
+llvm::SmallVector<Ring> fetchAhead(const LoopPlan &plan);
 
 /// Whether the loop computes the addresses of a load from what it carries.
 bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);

@@ -1,5 +1,5 @@
-// Attributes of loops, in addition to cta.stages, and of what they compute ahead. A loop's are
-// hints that a kernel gives; a remark reports each that has no effect.
+// Attributes of loops, in addition to cta.stages: hints that a kernel gives, of which a remark
+// reports each that has no effect, and what a plan leaves to later passes.
 #ifndef SECTILE_PASSES_LOOPS_LOOPHINTS_H
 #define SECTILE_PASSES_LOOPS_LOOPHINTS_H
 
@@ -24,6 +24,9 @@ inline bool asksForProducer(mlir::Operation *loop) {
 } // namespace sectile::hints
 
 namespace sectile {
+
+/// On loops: warpgroups start their dots in turn.
+inline constexpr llvm::StringLiteral takesTurnsAttr = "cta.takes_turns";
 
 /// On an integer division that is computed ahead, for an iteration that may never come. It may be
 /// by zero where the program does not divide at all, so nobody reports it.

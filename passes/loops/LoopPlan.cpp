@@ -67,9 +67,9 @@ public:
         addMasks(computed.masks);
       }
       copyByEngine();
-      const bool isSettled = !doDotEarly() && (leaveToProducer() || keepDotInFlight());
-      if (!isSettled)
+      if (doDotEarly() || !(leaveToProducer() || keepDotInFlight()))
         makeRoomAround();
+      plan.takesTurns = canTakeTurns();
     } else {
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
@@ -317,13 +317,20 @@ private:
   }
 
   /// Has each iteration do one of the loop's two dots for the next one, so that it runs beside the
-  /// rest of the iteration, and the other dot beside what comes then.
+  /// rest of the iteration, and the other dot beside what comes then. The early one multiplies what
+  /// no iteration before has changed; the late one multiplies, from registers, what follows from
+  /// its result, and adds to sums that the loop carries.
   bool doDotEarly() {
-    std::optional<DotPair> pair = dotPairOf(loop, target);
+    const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
     // The uses of a channel are counted on from one run of its loop to the next: all alike.
-    if (!pair || loop->getParentOfType<LoopLikeOpInterface>())
+    if (dots.size() != 2 || loop->getParentOfType<LoopLikeOpInterface>())
       return false;
-    auto [early, late] = *pair;
+    cta::DotOp early = dots[0], late = dots[1];
+    // No need to look at how the second follows from the first: that there is nothing else to do
+    // beside them does no harm.
+    if (!loop.isDefinedOutsideOfLoop(early.getAcc()) || !beginsAsZeros(early) ||
+        !carriedSums(late) || !isPacked(late))
+      return false;
     auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
       return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
     };
@@ -347,9 +354,9 @@ private:
       plan.hints.push_back(hints::oneAccumulator);
       return false;
     }
-    if (resources.canShareMultiprocessor(*pair, plan.loads, plan.stages, loop))
+    if (resources.canShareMultiprocessor(early, late, plan.loads, plan.stages, loop))
       return false;
-    if (!resources.registersHold(*pair, plan.byEngine)) {
+    if (!registersHold(early, late, plan.byEngine, target)) {
       remark(early, "this dot runs beside no other work: registers do not hold two of its results");
       return false;
     }
@@ -391,11 +398,10 @@ private:
   bool canHaveProducer() {
     if (!hints::asksForProducer(loop) || !plan.byEngine)
       return false;
-    const bool rescales = llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
-      const std::optional<CarriedSums> sums = carriedSums(dot);
-      return sums && !sums->rescaling.empty();
-    });
-    if (rescales)
+    if (llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
+          const std::optional<CarriedSums> sums = carriedSums(dot);
+          return sums && !sums->rescaling.empty();
+        }))
       return false;
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : plan.loads)
@@ -435,6 +441,13 @@ private:
       load.outlivesIteration = true;
     sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
     return true;
+  }
+
+  /// Whether several warpgroups compute, beside their dots, and nothing but the producer's copies
+  /// holds them together. Where the program makes channels itself, it states who waits for whom.
+  bool canTakeTurns() {
+    return plan.producer == Producer::OtherWarps && warpsOf(kernel) > warpsOfWarpgroup &&
+           !asynchronousDots(loop, target).empty() && !hasChannelsByHand(kernel);
   }
 
   /// Whether a dot of the loop may be in flight while the next iteration begins.

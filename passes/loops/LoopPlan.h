@@ -1,13 +1,30 @@
-// What becomes of a loop: which of its loads are fetched ahead, by whom and how far, and what its
-// dots do meanwhile.
+// What becomes of a loop: what its dots do beside other work, which of its loads are fetched ahead,
+// by whom and how far.
+//
+// A plan is made in two steps. A dot that is delayed reads another load, and leaves a loop of the
+// last iteration behind; so the dots of all loops are planned first, and moved, before loads are.
 #ifndef SECTILE_PASSES_LOOPS_LOOPPLAN_H
 #define SECTILE_PASSES_LOOPS_LOOPPLAN_H
 
 #include "passes/analysis/Contiguity.h"
+#include "passes/loops/DelayDots.h"
 #include "passes/loops/FetchAhead.h"
 
 namespace sectile {
 
+/// What a plan does not do, and why.
+using Remarks = llvm::SmallVector<std::pair<mlir::Operation *, std::string>, 2>;
+
+/// The first step: what a loop does in the next iteration, one of these at most.
+struct DotSchedule {
+  std::optional<DelayedPromotion> promotion = {};
+  std::optional<DelayedDot> delayed = {};
+  Remarks remarks = {};
+};
+/// Chooses it, and changes nothing.
+DotSchedule planDots(mlir::scf::ForOp loop, const Target &target);
+
+/// The second step.
 struct LoopPlan {
   mlir::scf::ForOp loop;
   unsigned stages; ///< that it is asked for
@@ -25,19 +42,22 @@ struct LoopPlan {
   const Ring *continued = nullptr;
   /// The dot that an iteration does for the next one; null where there is none.
   cta::DotOp early = {};
+  /// Whether warpgroups start its dots in turn, so that one multiplies while another computes.
+  bool takesTurns = false;
 
   /// Hints of the loop that it follows.
   llvm::SmallVector<llvm::StringRef, 2> hints = {};
-  /// What it does not do, and why.
-  llvm::SmallVector<std::pair<mlir::Operation *, std::string>> remarks = {};
+  Remarks remarks = {};
 };
 
 /// The load that a tile is, or whose lines it has; null for other tiles.
 mlir::Operation *loadOf(mlir::Value tile);
+/// The tiles that dots of a kernel will read from shared memory. Those that no plan makes channels
+/// of become buffers.
+SharedTiles tilesForDots(mlir::func::FuncOp kernel, const Target &target);
 
-/// Chooses what becomes of a loop, and changes nothing. `tiles` are what dots will read from shared
-/// memory, in this loop and in those that have no plan yet; `rings` are those of the loops before
-/// that a producer partition fills.
+/// Chooses it, and changes nothing. `tiles` are those of the kernel as it is, and `rings` those of
+/// the loops before that a producer partition fills.
 LoopPlan planLoop(mlir::scf::ForOp loop, unsigned stages, const SharedTiles &tiles,
                   llvm::ArrayRef<Ring> rings, const ContiguityAnalysis &contiguity,
                   const Target &target);

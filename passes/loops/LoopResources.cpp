@@ -1,4 +1,4 @@
-// What fetching ahead costs: shared memory for rings, and registers for dots in flight.
+// What a plan costs: shared memory for rings, and registers for dots beside other work.
 #include "passes/loops/LoopResources.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/Registers.h"
@@ -34,21 +34,15 @@ unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most
   return most;
 }
 
-bool LoopResources::canShareMultiprocessor(DotPair pair, ArrayRef<FetchedLoad> loads,
-                                           unsigned depth, scf::ForOp loop) {
+bool LoopResources::canShareMultiprocessor(cta::DotOp early, cta::DotOp late,
+                                           ArrayRef<FetchedLoad> loads, unsigned depth,
+                                           scf::ForOp loop) {
   const unsigned registers =
       warpsOf(loop) * target.warpSize *
-      (registersOf(pair.early.getType()) + registersOf(pair.late.getType()) + besideTiles::least);
+      (registersOf(early.getType()) + registersOf(late.getType()) + besideTiles::least);
   return 2 * registers <= target.registersPerUnit &&
          2 * (bytesWith(loads, depth) + scratchIn(loop, stagedConversions())) <=
              target.maxSharedBytes;
-}
-
-bool LoopResources::registersHold(DotPair pair, bool byEngine) {
-  const Type early = pair.early.getType();
-  return sectile::registersHold(pair.early,
-                                {early, early, pair.late.getA().getType(), pair.late.getType()},
-                                byEngine ? besideTiles::rows : besideTiles::copying, target);
 }
 
 /// Bytes of shared memory with so many slots for each load: a ring shares its place with nothing.
@@ -92,6 +86,24 @@ DenseSet<Operation *> LoopResources::stagedConversions() {
         found.insert(op);
       }
   return found;
+}
+
+bool registersHold(const DelayedPromotion &promotion, const Target &target) {
+  cta::DotOp dot = promotion.dot;
+  const Type sums = dot.getType();
+  return registersHold(dot, {sums, sums, sums}, besideTiles::promoting, target);
+}
+
+bool registersHold(const DelayedDot &delayed, const Target &target) {
+  cta::DotOp dot = delayed.dot, after = delayed.after;
+  return registersHold(dot, {after.getType(), dot.getA().getType(), dot.getType()},
+                       besideTiles::rows, target);
+}
+
+bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Target &target) {
+  const Type result = early.getType();
+  return registersHold(early, {result, result, late.getA().getType(), late.getType()},
+                       byEngine ? besideTiles::rows : besideTiles::copying, target);
 }
 
 } // namespace sectile

@@ -1,9 +1,8 @@
-// What fetching ahead costs: shared memory for rings, and registers for dots in flight.
+// What a plan costs: shared memory for rings, and registers for dots beside other work.
 #ifndef SECTILE_PASSES_LOOPS_LOOPRESOURCES_H
 #define SECTILE_PASSES_LOOPS_LOOPRESOURCES_H
 
-#include "passes/loops/FetchAhead.h"
-#include "passes/loops/OverlapDots.h"
+#include "passes/loops/LoopPlan.h"
 
 namespace sectile {
 
@@ -24,12 +23,8 @@ public:
 
   /// Whether two blocks share a multiprocessor when no dots overlap. Then one multiplies while the
   /// other does not, and what overlapping takes would leave room for one.
-  bool canShareMultiprocessor(DotPair pair, llvm::ArrayRef<FetchedLoad> loads, unsigned depth,
-                              mlir::scf::ForOp loop);
-
-  /// Whether a thread's registers hold what two dots have at once when they overlap: both results
-  /// of the early one, what is made of one, and the late one's sums.
-  bool registersHold(DotPair pair, bool byEngine);
+  bool canShareMultiprocessor(cta::DotOp early, cta::DotOp late, llvm::ArrayRef<FetchedLoad> loads,
+                              unsigned depth, mlir::scf::ForOp loop);
 
 private:
   unsigned depthThatFits(llvm::ArrayRef<FetchedLoad> loads, unsigned most, int64_t beside);
@@ -41,6 +36,15 @@ private:
   const SharedTiles &tiles;
   const Target &target;
 };
+
+/// Whether a thread's registers hold two results of the dot, and what they are added to.
+bool registersHold(const DelayedPromotion &promotion, const Target &target);
+/// The same of the last result that the delayed dot follows from, what it is to multiply in the
+/// next iteration, and its sums.
+bool registersHold(const DelayedDot &delayed, const Target &target);
+/// The same of what two dots have at once when they overlap: both results of the early one, what is
+/// made of one, and the late one's sums.
+bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Target &target);
 
 } // namespace sectile
 

@@ -64,7 +64,7 @@ std::optional<CarriedSums> carriedSums(cta::DotOp dot) {
                                                                                : std::nullopt;
 }
 
-static bool beginsAsZeros(cta::DotOp dot) {
+bool beginsAsZeros(cta::DotOp dot) {
   return matchPattern(dot.getAcc(), m_AnyZeroFloat()) || matchPattern(dot.getAcc(), m_Zero());
 }
 
@@ -118,19 +118,12 @@ std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
 
 bool isPacked(cta::DotOp dot) { return packingOf(dot.getA(), dot).has_value(); }
 
-std::optional<DotPair> dotPairOf(scf::ForOp loop, const Target &target) {
-  SmallVector<cta::DotOp> dots;
-  loop.walk([&](cta::DotOp dot) { dots.push_back(dot); });
-  if (dots.size() != 2 || !llvm::all_of(dots, [&](cta::DotOp dot) {
-        return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
-      }))
-    return std::nullopt;
-  auto [early, late] = std::pair(dots[0], dots[1]);
-  // No need to look at how the second follows from the first: that there is nothing else to do
-  // beside them does no harm.
-  const bool startsAnew = loop.isDefinedOutsideOfLoop(early.getAcc()) && beginsAsZeros(early);
-  return startsAnew && carriedSums(late) && isPacked(late) ? std::optional(DotPair{early, late})
-                                                           : std::nullopt;
+SmallVector<cta::DotOp> asynchronousDots(scf::ForOp loop, const Target &target) {
+  SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
+  const bool areAll = llvm::all_of(dots, [&](cta::DotOp dot) {
+    return dot->getBlock() == loop.getBody() && isAsynchronous(dot, target);
+  });
+  return areAll ? dots : SmallVector<cta::DotOp>();
 }
 
 namespace {
@@ -218,6 +211,16 @@ bool isOverwritten(cta::DotOp dot, Value operand, Operation *until) {
   return false;
 }
 
+/// The channels whose slots a dot reads.
+template <class Dot> SmallVector<cta::ChannelOp, 2> channelsOf(Dot dot) {
+  SmallVector<cta::ChannelOp, 2> channels;
+  for (Value operand : {dot.getA(), dot.getB()})
+    if (isa<cta::BufferType>(operand.getType()))
+      if (auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner))
+        channels.push_back(channel);
+  return channels;
+}
+
 struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   /// A dot to be in flight.
   struct Flight {
@@ -239,9 +242,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     if (failed(found))
       return signalPassFailure();
     target = *found;
-    SmallVector<scf::ForOp> loops;
-    getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
-    for (scf::ForOp loop : loops) {
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       overlap(loop);
       // Beside dots in flight over the end of an iteration ptxas follows no others. Where threads
       // copy, registers hold no results that wait, and it adds waits of its own.
@@ -253,12 +254,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   /// Whether warps of their own copy what a dot of the loop reads.
   static bool isFilledByOthers(scf::ForOp loop) {
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
-      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
-        auto channel = isa<cta::BufferType>(operand.getType())
-                           ? dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner)
-                           : cta::ChannelOp();
-        return channel && channel.getBetweenWarps();
-      });
+      return llvm::any_of(channelsOf(dot),
+                          [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
     });
   }
 
@@ -399,12 +396,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
 
   /// Whether the program itself says when what a dot reads is handed back.
   static bool readsByHand(cta::DotOp dot) {
-    return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [](Value operand) {
-      if (!isa<cta::BufferType>(operand.getType()))
-        return false;
-      auto channel = dyn_cast_if_present<cta::ChannelOp>(originOf(operand).owner);
-      return channel && channel.getByHand();
-    });
+    return llvm::any_of(channelsOf(dot),
+                        [](cta::ChannelOp channel) { return channel.getByHand(); });
   }
 
   std::optional<Flight> flightOf(cta::DotOp dot) const {
@@ -475,11 +468,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
 
   /// Whether a dot reads what is released.
   template <class Dot> static bool reads(Dot dot, cta::ReleaseOp release) {
-    return llvm::any_of(release.getChannels(), [&](Value channel) {
-      return llvm::any_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
-        return isa<cta::BufferType>(operand.getType()) &&
-               originOf(operand).owner == channel.getDefiningOp();
-      });
+    return llvm::any_of(channelsOf(dot), [&](cta::ChannelOp channel) {
+      return llvm::is_contained(release.getChannels(), channel.getResult());
     });
   }
 

@@ -20,15 +20,12 @@ std::optional<CarriedSums> carriedSums(cta::DotOp dot);
 /// sums' type, by operations for it alone.
 bool isPacked(cta::DotOp dot);
 
-/// The dots of a loop that can run beside what is computed between them. The early one multiplies
-/// what no iteration before has changed; the late one multiplies what follows from its result,
-/// which is in registers, and adds to sums that the loop carries.
-struct DotPair {
-  cta::DotOp early, late;
-};
-/// The loop's two dots, if it has no others, and both are by instructions of `target` that run
-/// beside their threads.
-std::optional<DotPair> dotPairOf(mlir::scf::ForOp loop, const Target &target);
+/// Whether the sums that a dot adds to are zeros.
+bool beginsAsZeros(cta::DotOp dot);
+
+/// A loop's dots, in order, if all are in its own body and by instructions of `target` that run
+/// beside their threads; else none.
+llvm::SmallVector<cta::DotOp> asynchronousDots(mlir::scf::ForOp loop, const Target &target);
 
 } // namespace sectile
 

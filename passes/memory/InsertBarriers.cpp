@@ -659,6 +659,7 @@ struct InsertBarriers : sectile::impl::InsertBarriersBase<InsertBarriers> {
       if (!pass)
         continue;
       if (meets) {
+        wait.emitRemark("warpgroups do not start these dots in turn: a barrier is among them");
         pass.erase();
         wait.erase();
       }

@@ -205,6 +205,7 @@ protected:
     OwningOpRef<ModuleOp> copy = module.clone();
     PassManager manager(&context);
     OpPassManager &kernel = manager.nest<func::FuncOp>();
+    kernel.addPass(createScheduleLoops());
     kernel.addPass(createStageOperands());
     kernel.addPass(createLowerChannels());
     kernel.addPass(createSimplify());

@@ -1,4 +1,4 @@
-// RUN: sectile-opt %s --assign-layouts --stage-operands | FileCheck %s
+// RUN: sectile-opt %s --assign-layouts --schedule-loops | FileCheck %s
 
 // What a loop loads for matrix instructions is not loaded in their layout, even where that costs no
 // more: through a buffer it can come ahead of its use.

@@ -1,5 +1,5 @@
 // All warps meet within the turn of the first loop: those that wait for it would never come, so it has none.
-// RUN: sectile-opt --insert-barriers %s | FileCheck %s
+// RUN: sectile-opt --insert-barriers --verify-diagnostics %s | FileCheck %s
 
 module attributes {cta.target = "sm_90a"} {
 // CHECK-LABEL: func.func @turns
@@ -18,6 +18,7 @@ func.func @turns(%n: i32) attributes {tile.kernel, cta.warps = 8 : i32} {
   %c1 = arith.constant 1 : i32
   cta.turn_pass outside
   scf.for %i = %c0 to %n step %c1 : i32 {
+    // expected-remark @+1 {{warpgroups do not start these dots in turn: a barrier is among them}}
     cta.turn_wait
     tile.barrier
     cta.turn_pass

@@ -1,6 +1,6 @@
 // What a loop leaves is the operand of a dot behind it, while loads of the loop are fetched ahead, which makes the loop
 // another operation.
-// RUN: sectile-opt --select-mma --assign-layouts --stage-operands %s | FileCheck %s
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --stage-operands %s | FileCheck %s
 
 module attributes {cta.target = "sm_80"} {
 // CHECK-LABEL: func.func @after

@@ -1,6 +1,6 @@
 // A turned operand: its buffer is read through the other axes, unless neither extent is a power of two; then it is
 // turned in registers.
-// RUN: sectile-opt --select-mma --assign-layouts --stage-operands %s | FileCheck %s
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --stage-operands %s | FileCheck %s
 
 module attributes {cta.target = "sm_80"} {
 // CHECK-LABEL: func.func @in_memory

@@ -1,4 +1,4 @@
-// RUN: sectile-opt --stage-operands --split-input-file --verify-diagnostics %s | FileCheck %s
+// RUN: sectile-opt --schedule-loops --stage-operands --split-input-file --verify-diagnostics %s | FileCheck %s
 
 #load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
 #turned = #cta.layout<"64x64, register [(1,0) (2,0) (4,0) (0,16) (0,32)], lane [(8,0) (16,0) (32,0) (0,1) (0,2)], warp [(0,4) (0,8)]">
@@ -320,7 +320,7 @@ func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: te
     %d3 = cta.dot %oa, %o3, %d2 by [16, 8, 16] : tensor<64x64xf16, #a>, tensor<64x64xf16, #b>, !acc
     scf.yield %d3 : !acc
   }
-  %w = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (!acc) : i32 {
+  %w = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %r) -> (!acc) : i32 {
     // expected-remark @+1 {{the loop may write to what it reads}}
     %v0 = tile.load %p : !ptrs -> !half
     %o0 = cta.convert_layout %v0 : !half -> tensor<64x64xf16, #b>
@@ -328,7 +328,7 @@ func.func @stay(%k: !tile.ptr<f16> {tile.divisible = 16 : i64}, %n: i32, %oa: te
     tile.store %p, %one : !ptrs, !half
     scf.yield %d0 : !acc
   }
-  return %r : !acc
+  return %w : !acc
 }
 }
 

@@ -1,10 +1,17 @@
 // The last dot of a loop is done an iteration later: with the weights that the loop carries, and a load under a condition.
-// RUN: sectile-opt --select-mma --assign-layouts --delay-dots --split-input-file %s | FileCheck %s
+// Loads stay as they are where a loop has one stage.
+// RUN: sed 's/stages = 2/stages = 1/' %s | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s
 // A target without the engine, and a loop that does not ask for it, keep the plain order.
-// RUN: sed 's/sm_90a/sm_80/' %s | sectile-opt --select-mma --assign-layouts --delay-dots --split-input-file | FileCheck %s --check-prefix=PLAIN
+// RUN: sed 's/sm_90a/sm_80/' %s | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s --check-prefix=PLAIN
 // RUN: sed 's/warp_specialize = true/warp_specialize = false/' %s \
-// RUN:   | sectile-opt --select-mma --assign-layouts --delay-dots --split-input-file | FileCheck %s --check-prefix=PLAIN
+// RUN:   | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s --check-prefix=PLAIN
 // PLAIN-NOT: scf.for {{.*}}128x64xf16
+// Two warpgroups do both dots of an iteration in turn; one does not.
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file %s | FileCheck %s --check-prefix=TURNS
+// RUN: sed 's/warps = 8/warps = 4/' %s | sectile-opt --select-mma --assign-layouts --schedule-loops --split-input-file | FileCheck %s --check-prefix=ALONE
+// TURNS-LABEL: func.func @attention
+// TURNS: cta.takes_turns
+// ALONE-NOT: cta.takes_turns
 // All of it: the loop of the last iteration goes on with the ring of the values.
 // RUN: sectile-opt --sectile-pipeline --split-input-file %s | FileCheck %s --check-prefix=RING
 // RING-LABEL: func.func @attention

@@ -1,7 +1,7 @@
 // Loads of views in a loop are fetched ahead as they are: their blocks have no addresses yet, and what the loop computes for
 // them is scalars alone.
-// RUN: sed s/CHIP/sm_80/ %s | sectile-opt --simplify --select-mma --assign-layouts --simplify --stage-operands | FileCheck %s --check-prefixes=CHECK,COPIES --implicit-check-not=x!tile.ptr
-// RUN: sed s/CHIP/gfx942/ %s | sectile-opt --simplify --select-mma --assign-layouts --simplify --stage-operands | FileCheck %s --check-prefixes=CHECK,REGISTERS --implicit-check-not=x!tile.ptr
+// RUN: sed s/CHIP/sm_80/ %s | sectile-opt --simplify --select-mma --assign-layouts --simplify --schedule-loops | FileCheck %s --check-prefixes=CHECK,COPIES --implicit-check-not=x!tile.ptr
+// RUN: sed s/CHIP/gfx942/ %s | sectile-opt --simplify --select-mma --assign-layouts --simplify --schedule-loops | FileCheck %s --check-prefixes=CHECK,REGISTERS --implicit-check-not=x!tile.ptr
 
 // CHECK-LABEL: func.func @matmul
 // CHECK: %[[A:.*]] = tile.make_view

@@ -1,5 +1,5 @@
 // Loads that operands are computed from come through channels too, as memory has them.
-// RUN: sectile-opt %s --assign-layouts --stage-operands --verify-diagnostics | FileCheck %s
+// RUN: sectile-opt %s --assign-layouts --schedule-loops --verify-diagnostics | FileCheck %s
 
 module attributes {cta.target = "sm_80"} {
 // CHECK-LABEL: func.func @weights

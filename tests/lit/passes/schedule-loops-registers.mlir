@@ -1,7 +1,7 @@
 // Targets without asynchronous copies: the loads of the next use are issued before an iteration
 // computes, and stored after it.
-// RUN: sectile-opt --stage-operands --split-input-file %s | FileCheck %s
-// RUN: sectile-opt --stage-operands --lower-channels --simplify --select-vectors --place-shared --insert-barriers --split-input-file %s | FileCheck --check-prefix=PLACED %s
+// RUN: sectile-opt --schedule-loops --stage-operands --split-input-file %s | FileCheck %s
+// RUN: sectile-opt --schedule-loops --stage-operands --lower-channels --simplify --select-vectors --place-shared --insert-barriers --split-input-file %s | FileCheck --check-prefix=PLACED %s
 
 #load = #cta.layout<"64x64, register [(0,1) (0,2) (0,4) (16,0) (32,0)], lane [(0,8) (0,16) (0,32) (1,0) (2,0)], warp [(4,0) (8,0)]">
 #flat = #cta.layout<"4096, register [(1) (2) (4) (1024) (2048)], lane [(8) (16) (32) (64) (128)], warp [(256) (512)]">

@@ -1,6 +1,6 @@
 // Warps of their own have the engine make all copies of an iteration ahead of its first dot, though what the second dot reads is
 // addressed only behind that: the addresses go ahead, too.
-// RUN: sectile-opt --select-mma --assign-layouts --stage-operands %s | FileCheck %s
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops %s | FileCheck %s
 // RUN: sectile-opt --sectile-pipeline %s | FileCheck %s --check-prefix=PARTITION
 
 // CHECK-LABEL: func.func @two_dots

@@ -7,12 +7,10 @@
 //
 // A warpgroup passes the turn on as soon as it has started all dots of its iteration, so the matrix
 // unit has the next one waiting when these are done.
-#include "ir/cta/Cta.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/SharedMemory.h"
-#include "passes/analysis/Warps.h"
+#include "passes/loops/LoopHints.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_TAKETURNS
@@ -26,17 +24,13 @@ namespace {
 
 struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
   void runOnOperation() override {
-    // Other loops have barriers of all their warps.
-    auto partitions = getOperation().getOps<cta::PartitionOp>();
-    if (partitions.empty() || warpsOf(getOperation()) <= warpsOfWarpgroup ||
-        hasChannelsByHand(getOperation())) // then the program states who waits for whom
-      return;
     SmallVector<Turn> turns;
-    getOperation().walk([&](scf::ForOp loop) {
-      if (std::optional<Turn> turn = turnOf(loop))
-        turns.push_back(*turn);
-    });
-    if (turns.empty())
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation()))
+      if (loop->removeAttr(takesTurnsAttr))
+        if (std::optional<Turn> turn = turnOf(loop))
+          turns.push_back(*turn);
+    auto partitions = getOperation().getOps<cta::PartitionOp>();
+    if (turns.empty() || partitions.empty())
       return;
     OpBuilder builder(&getContext());
     for (auto [first, last] : turns) {
@@ -58,29 +52,26 @@ struct TakeTurns : sectile::impl::TakeTurnsBase<TakeTurns> {
     cta::DotStartOp first, last;
   };
 
-  /// A loop's dots, if all are started in its body, before the first of them is waited for there,
-  /// and if nothing in the loop makes the warpgroups wait for each other.
+  /// That of a loop which waits for its dots in their own iteration. Others leave the matrix unit
+  /// no gap: dots stay in flight over the end of an iteration, or have nothing to run beside.
   static std::optional<Turn> turnOf(scf::ForOp loop) {
-    Turn turn;
-    Operation *wait = nullptr;
-    WalkResult result = loop.walk([&](Operation *op) {
-      if (isa<cta::BarrierOp, tile::BarrierOp>(op) || scratchOf(op).bytes > 0)
-        return WalkResult::interrupt();
-      if (auto dotWait = dyn_cast<cta::DotWaitOp>(op); dotWait && !wait)
-        wait = dotWait;
-      auto start = dyn_cast<cta::DotStartOp>(op);
-      if (!start)
-        return WalkResult::advance();
-      Operation *user = *start->user_begin();
-      if (wait || start->getBlock() != loop.getBody() ||
-          !isa<cta::DotWaitOp, cta::DotStartOp>(user) || user->getBlock() != loop.getBody())
-        return WalkResult::interrupt();
-      if (!turn.first)
-        turn.first = start;
-      turn.last = start;
-      return WalkResult::advance();
-    });
-    return turn.first && !result.wasInterrupted() ? std::optional(turn) : std::nullopt;
+    const auto starts = llvm::to_vector(loop.getOps<cta::DotStartOp>());
+    if (starts.empty() || !llvm::all_of(starts, [&](cta::DotStartOp start) {
+          Operation *user = *start->user_begin();
+          return isa<cta::DotWaitOp, cta::DotStartOp>(user) && user->getBlock() == loop.getBody();
+        }))
+      return std::nullopt;
+    // Known only now: where dots are waited for, and which tiles still go through shared memory,
+    // with barriers that hold the warpgroups together.
+    StringRef why;
+    if ((*loop.getOps<cta::DotWaitOp>().begin())->isBeforeInBlock(starts.back()))
+      why = "one is waited for before another is started";
+    else if (scratchIn(loop, /*without=*/{}) > 0)
+      why = "a tile goes through shared memory";
+    else
+      return Turn{starts.front(), starts.back()};
+    loop.emitRemark("warpgroups do not start the dots of this loop in turn: ") << why;
+    return std::nullopt;
   }
 };
 

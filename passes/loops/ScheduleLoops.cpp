@@ -1,0 +1,129 @@
+// Has loops do work for other iterations: plans one loop after another, and rewrites each by its
+// plan.
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+#include "passes/DeadCode.h"
+#include "passes/Kernel.h"
+#include "passes/Passes.h"
+#include "passes/analysis/Clusters.h"
+#include "passes/analysis/SharedMemory.h"
+#include "passes/checks/Check.h"
+#include "passes/loops/LoopHints.h"
+#include "passes/loops/LoopPlan.h"
+
+namespace sectile {
+#define GEN_PASS_DEF_SCHEDULELOOPS
+#include "passes/Passes.h.inc"
+} // namespace sectile
+
+using namespace mlir;
+using namespace sectile;
+
+namespace {
+
+void report(const Remarks &remarks) {
+  for (const auto &[at, text] : remarks)
+    at->emitRemark(text);
+}
+
+struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
+  void runOnOperation() override {
+    FailureOr<Target> found = targetOf(getOperation());
+    if (failed(found) || failed(checkLayouts(getOperation(), *found)))
+      return signalPassFailure();
+    target = *found;
+    llvm::for_each(allIn<scf::ForOp>(getOperation()), [&](scf::ForOp loop) { scheduleDots(loop); });
+    eraseDeadCode(getOperation());
+    getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
+    fetchLoads();
+    leaveCluster();
+    eraseDeadCode(getOperation());
+  }
+
+  void scheduleDots(scf::ForOp loop) {
+    const DotSchedule dots = planDots(loop, target);
+    report(dots.remarks);
+    if (dots.promotion)
+      delayPromotion(loop, *dots.promotion);
+    if (dots.delayed)
+      delayDot(loop, *dots.delayed);
+  }
+
+  void fetchLoads() {
+    std::optional<ContiguityAnalysis> contiguity;
+    SharedTiles tiles;
+    SmallVector<Ring> rings;
+    for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
+      if (loop->getParentOfType<cta::PartitionOp>()) // fills its channels itself
+        continue;
+      auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
+      const unsigned stages = own ? own.getInt() : stagesOf(getOperation());
+      if (stages < 2)
+        continue;
+      if (!contiguity) {
+        contiguity.emplace(getOperation());
+        tiles = tilesForDots(getOperation(), target);
+      }
+      LoopPlan plan = planLoop(loop, stages, tiles, rings, *contiguity, target);
+      if (apply(plan, rings, *contiguity))
+        contiguity.reset(); // the loop's results are other values
+    }
+  }
+
+  /// Whether it replaces the loop.
+  bool apply(LoopPlan &plan, SmallVector<Ring> &rings, const ContiguityAnalysis &contiguity) {
+    report(plan.remarks);
+    for (StringRef hint : plan.hints)
+      plan.loop->removeAttr(hint);
+    if (plan.loads.empty())
+      return false;
+    OpBuilder builder(plan.loop);
+    if (plan.takesTurns)
+      plan.loop->setAttr(takesTurnsAttr, builder.getUnitAttr());
+    for (FetchedLoad &load : plan.loads) {
+      if (!plan.byEngine)
+        continue;
+      auto block = cast<tile::LoadBlockOp>(load.load);
+      load.tensor = makeTensorBlock(builder, *blockOf(block), contiguity);
+      load.isShared =
+          !load.hasLines() && isSharedInCluster(block, block, *load.tensor, load.buffer, target);
+    }
+    const SmallVector<Ring> made = fetchAhead(plan);
+    if (plan.continued)
+      rings.erase(plan.continued);
+    if (plan.producer == Producer::OtherWarps)
+      llvm::append_range(rings, made);
+    return true;
+  }
+
+  /// Blocks that share nothing need not run side by side. A cluster meets before it shares a ring,
+  /// and waits then for all threads that still run: for those, too, that make copies for a loop
+  /// behind this one, and wait until it has read some. So where warps of their own make copies,
+  /// only rings that these fill are shared.
+  void leaveCluster() {
+    if (clusterOf(getOperation()) == 1)
+      return;
+    const bool hasProducer =
+        anyIn(getOperation(), [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
+    bool shares = false;
+    getOperation().walk([&](cta::TensorCopyBlockOp copy) {
+      if (copy.getShared() && hasProducer && !isFilledByProducer(copy.getBuffer())) {
+        copy.setShared(false);
+        copy.emitRemark("the programs of a cluster do not share this copy: warps of their own "
+                        "make those of another loop");
+      }
+      shares |= copy.getShared();
+    });
+    if (shares)
+      return;
+    getOperation()->removeAttr(tile::clusterAttr);
+    getOperation().emitRemark("this kernel has no clusters: ")
+        << (mayAwaitPrograms(getOperation())
+                ? "its programs may wait for each other"
+                : "no load of a loop is one that both programs have the copy engine make");
+  }
+
+  Target target;
+};
+
+} // namespace
