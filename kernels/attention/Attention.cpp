@@ -112,17 +112,19 @@ KernelSpec sectile::attentionSpec() {
                units = hasMatrixUnits(target, call.dtype("q"));
     if (hasWarpgroupUnits(target, call.dtype("q"))) {
       // Two warpgroups share the keys, where that leaves programs enough and no more rows are
-      // computed in vain. Of narrow rows two blocks share a multiprocessor, and one multiplies
-      // while the other does not; of wider ones, and where scores take long or rows see many keys,
-      // each warpgroup's products run beside its own softmax and the other's. Where rows see few
-      // keys, programs fetch for the next block while they store one: of narrow rows, too, one
-      // program of a multiprocessor is faster then. But rows that are little wider wait long for
-      // their first keys, which come in lines of 32 bytes where the width is an odd multiple of 16:
-      // there it is two blocks again.
+      // computed in vain; in causal order the first 64 rows of a single block would see keys in
+      // vain. Of narrow rows two blocks share a multiprocessor, and one multiplies while the other
+      // does not; of wider ones, and where scores take long or rows see many keys, each warpgroup's
+      // products run beside its own softmax and the other's. Where rows see few keys, programs
+      // fetch for the next block while they store one: of narrow rows, too, one program of a
+      // multiprocessor is faster then. But rows that are little wider wait long for their first
+      // keys, which come in lines of 32 bytes where the width is an odd multiple of 16: there it is
+      // two blocks again.
       const std::int64_t queries = extentOr0(call, "Sq"),
                          heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
                          blocks = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
-      const bool fits = queries >= 256 || 2 * ceilDiv(queries, 128) == ceilDiv(queries, 64),
+      const bool fits = queries >= 256 || (2 * ceilDiv(queries, 128) == ceilDiv(queries, 64) &&
+                                           (queries > 128 || !call.options.flag("causal"))),
                  pair = queries >= 1024 || (d > 64 && fits && blocks >= units),
                  tiles = takes(call, "bias") || takes(call, "mask"),
                  capped = takes(call, "softcap"), narrow = d <= 64,
