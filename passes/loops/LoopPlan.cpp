@@ -398,11 +398,6 @@ private:
   bool canHaveProducer() {
     if (!hints::asksForProducer(loop) || !plan.byEngine)
       return false;
-    if (llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
-          const std::optional<CarriedSums> sums = carriedSums(dot);
-          return sums && !sums->rescaling.empty();
-        }))
-      return false;
     SmallVector<Operation *> copied;
     for (const FetchedLoad &load : plan.loads)
       copied.push_back(load.load);

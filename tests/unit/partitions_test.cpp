@@ -19,9 +19,11 @@ template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;
 
 /// c = a bᵀ in tiles of m × n, one after the other in each program. With a scale each step has sums
-/// of its own, which are scaled and added up, as those of fp8 with scales for blocks are.
+/// of its own, which are scaled and added up, as those of fp8 with scales for blocks are; or all
+/// sums so far are rescaled.
 template <class T, class Out>
-auto product(int m, int n, int step, int warps, bool specialized, float scale = 1) {
+auto product(int m, int n, int step, int warps, bool specialized, float scale = 1,
+             bool rescales = false) {
   return Kernel{"product",
                 [=](View<const T, 2> a, View<const T, 2> b, View<Out, 2> c) {
                   const auto tiles = c.tiles(m, n);
@@ -32,11 +34,14 @@ auto product(int m, int n, int step, int warps, bool specialized, float scale = 
                          range(0, cdiv(a.extent(1), step), {.warp_specialize = specialized})) {
                       auto left = a.tile(m, step).load(i, k);
                       auto right = trans(b.tile(n, step).load(j, k));
-                      if constexpr (std::is_same_v<SumOf<T>, float>)
-                        if (scale != 1) {
+                      if constexpr (std::is_same_v<SumOf<T>, float>) {
+                        if (rescales) {
+                          acc *= scale;
+                        } else if (scale != 1) {
                           acc += dot(left, right, zeros<float>(m, n)) * scale;
                           continue;
                         }
+                      }
                       acc = dot(left, right, acc);
                     }
                     c.tile(m, n).store(i, j, cast<Out>(acc));
@@ -59,8 +64,8 @@ protected:
   /// Of no steps and up to several turns of the ring, with tails; of fewer tiles than programs and
   /// several for each.
   template <class T, class Out>
-  void expectProducts(int m, int n, int step, int warps, float scale = 1) {
-    auto kernel = product<T, Out>(m, n, step, warps, /*specialized=*/true, scale);
+  void expectProducts(int m, int n, int step, int warps, float scale = 1, bool rescales = false) {
+    auto kernel = product<T, Out>(m, n, step, warps, /*specialized=*/true, scale, rescales);
     for (int depth : {step, 3 * step, 5 * step - 16, 11 * step})
       for (int rows : {m, 2 * m + 8})
         for (int columns : {n, 2 * n + 16}) {
@@ -73,9 +78,13 @@ protected:
           for (int row = 0; row < rows; row += row % 8 == 7 ? 25 : 1)
             for (int column = 0; column < columns; ++column) {
               float expected = 0;
-              for (int k = 0; k < depth; ++k)
+              for (int k = 0; k < depth; ++k) {
+                if (rescales && k % step == 0)
+                  expected *= scale;
                 expected += elementOf(row * depth + k) * elementOf(column * depth + k);
-              ASSERT_EQ(float(got[size_t(row * columns + column)]), float(Out(scale * expected)))
+              }
+              ASSERT_EQ(float(got[size_t(row * columns + column)]),
+                        float(Out(rescales ? expected : scale * expected)))
                   << rows << " x " << columns << ", depth " << depth << ", at [" << row << ", "
                   << column << "]";
             }
@@ -90,6 +99,7 @@ TEST_P(Partitions, OneWarpgroup) { expectProducts<half, half>(64, 32, 32, 4); }
 // No dot of theirs is in flight: sums are promoted.
 TEST_P(Partitions, PromotedSums) { expectProducts<float8_e4m3, half>(64, 32, 128, 4); }
 TEST_P(Partitions, ScaledSums) { expectProducts<half, half>(128, 32, 64, 8, 0.5f); }
+TEST_P(Partitions, RescaledSums) { expectProducts<half, half>(128, 32, 64, 8, 0.5f, true); }
 TEST_P(Partitions, Integers) { expectProducts<std::int8_t, std::int32_t>(64, 32, 64, 4); }
 TEST_P(Partitions, BFloats) { expectProducts<bfloat16, bfloat16>(64, 64, 32, 4); }
 TEST_P(Partitions, Words) { expectProducts<float, float>(64, 32, 32, 4); }
