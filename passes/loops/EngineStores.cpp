@@ -229,13 +229,14 @@ int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without
   return stored + scratch;
 }
 
-void EngineStores::run() {
+EngineStores::Plan EngineStores::plan() {
+  Plan plan;
   int64_t rings = 0, others = 0;
   kernel.walk([&](cta::ChannelOp channel) { rings += channel.getType().getBytes(); });
   kernel.walk([&](cta::AllocOp alloc) { others += alloc.getType().getBytes(); });
   const SmallVector<Operation *> stores = candidates();
   if (rings == 0 || stores.empty())
-    return;
+    return plan;
   const bool partitioned =
       anyIn(kernel, [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
   int64_t whereRingsWere = rings;
@@ -249,7 +250,6 @@ void EngineStores::run() {
         replaced.insert(convert);
     besideRings -= int64_t(computing + 1) * scratchIn(kernel, replaced);
   }
-  SmallVector<std::pair<Operation *, Pieces>> planned;
   for (Operation *store : stores) {
     const bool perTile = tileLoopOf(store) && partitioned;
     std::string why;
@@ -273,17 +273,24 @@ void EngineStores::run() {
                       : "there is no room for it where the loops' buffers were";
       if (pieces) {
         room -= pieces->bytes();
-        planned.push_back({store, *pieces});
+        plan.stores.push_back({store, *pieces});
         continue;
       }
     }
-    store->emitRemark(isa<tile::AtomicBlockOp>(store)
-                          ? "this block is added by threads, not by the copy engine: "
-                          : "this block is stored by threads, not by the copy engine: ")
-        << why;
+    plan.remarks.push_back(
+        {store, (isa<tile::AtomicBlockOp>(store)
+                     ? "this block is added by threads, not by the copy engine: "
+                     : "this block is stored by threads, not by the copy engine: ") +
+                    why});
   }
+  return plan;
+}
+
+void EngineStores::apply(const Plan &plan) {
+  for (auto &[store, why] : plan.remarks)
+    store->emitRemark(why);
   llvm::MapVector<Block *, SmallVector<Value>> stored;
-  for (auto &[store, pieces] : planned) {
+  for (auto &[store, pieces] : plan.stores) {
     if (isInLoop(store)) {
       storePerTile(store, pieces);
     } else {

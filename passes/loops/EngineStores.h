@@ -23,12 +23,6 @@ public:
   /// except those in `without`.
   int64_t bytesBeside(mlir::Operation *loop, llvm::DenseSet<mlir::Operation *> without);
 
-  /// Has the engine make the stores that it can. A tile takes the place of rings that end with
-  /// their loop; where rings live on, it takes the room that is left, in pieces if need be. A
-  /// remark says why threads make a store.
-  void run();
-
-private:
   /// A tile on its way to memory, in equal pieces side by side along one dimension. Pieces take
   /// turns in two buffers.
   struct Pieces {
@@ -37,7 +31,17 @@ private:
     unsigned buffers() const { return std::min(count, 2u); }
     int64_t bytes() const;
   };
+  /// The stores that the engine makes, and why it does not make the others.
+  struct Plan {
+    llvm::SmallVector<std::pair<mlir::Operation *, Pieces>> stores;
+    llvm::SmallVector<std::pair<mlir::Operation *, std::string>> remarks;
+  };
+  /// Chooses, and changes nothing. A tile takes the place of rings that end with their loop; where
+  /// rings live on, it takes the room that is left, in pieces if need be.
+  Plan plan();
+  void apply(const Plan &plan);
 
+private:
   /// A store in a loop over tiles, maybe under a condition, and who waits for it.
   struct TileLoopStore {
     mlir::scf::IfOp branch;

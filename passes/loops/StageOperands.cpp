@@ -72,8 +72,10 @@ struct StageOperands : sectile::impl::StageOperandsBase<StageOperands> {
     target = *found;
     for (auto &[root, tile] : tilesForDots(getOperation(), target))
       allocate(root, tile);
-    if (target.tensorCopy)
-      EngineStores(getOperation(), target).run();
+    if (target.tensorCopy) {
+      EngineStores stores(getOperation(), target);
+      stores.apply(stores.plan());
+    }
     eraseDeadCode(getOperation());
   }
 
