@@ -102,17 +102,23 @@ TEST_P(Attention, ProductsBesideArithmetic) {
   }
 }
 
-TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
+void expectRightWithEachOption(const Device &device, const Config &config,
+                               const Assignments &always = {}) {
   for (const AttentionFeature &feature : attentionFeatures()) {
     KernelCase test{"attention_backward",
                     {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
                     feature.options,
                     feature.with,
                     "f16",
-                    besideArithmetic};
+                    config};
+    test.options.insert(test.options.end(), always.begin(), always.end());
     test.extents.insert(feature.extents.begin(), feature.extents.end());
     expectRight(device, consistent(test));
   }
+}
+
+TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
+  expectRightWithEachOption(device, besideArithmetic);
 }
 
 TEST_P(Attention, ProgramsShareAGroup) {
@@ -166,17 +172,7 @@ TEST_P(Attention, ProgramsOfKeysSumDq) {
 TEST_P(Attention, ProgramsOfKeysSumDqWithOptions) {
   auto config = besideArithmetic;
   config["fused"] = 1;
-  for (const AttentionFeature &feature : attentionFeatures()) {
-    KernelCase test{"attention_backward",
-                    {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
-                    feature.options,
-                    feature.with,
-                    "f16",
-                    config};
-    test.options.emplace_back("unordered", "true");
-    test.extents.insert(feature.extents.begin(), feature.extents.end());
-    expectRight(device, consistent(test));
-  }
+  expectRightWithEachOption(device, config, {{"unordered", "true"}});
 }
 
 Config chosen(const std::map<std::string, std::int64_t> &extents, const Assignments &options) {
