@@ -119,13 +119,13 @@ def StageOperands : Pass<"stage-operands", "::mlir::func::FuncOp"> {
 def OverlapDots : Pass<"overlap-dots", "::mlir::func::FuncOp"> {
   let summary = "let a loop's dots be in flight while it does what does not need their sums";
   let description = [{
-    Takes asynchronous dots of a loop's body, and waits for each as late as what it gives and reads allows. Sums that the loop carries from one iteration to the next and does nothing else with are waited for after
-    the loop. At the end of an iteration one of each is in flight; what the ones before read may be overwritten in the
-    next iteration. Sums that the loop also rescales are waited for in the next iteration, and with them a result that
-    the loop carries on. Leaves dots alone whose operands are overwritten while they are in flight: rings in which
-    copies fill the buffer that was read last. In loops whose copies a producer partition makes, and where no dot stays
-    in flight over the end of an iteration, a dot is waited for before its sums are first used in its own, if there is something
-    to do until then; dots that were started after it stay in flight. What a dot in flight reads is released when it is complete.
+    Takes asynchronous dots of a loop's body, and waits for each as late as what it gives and reads allows. Those that the
+    loop's plan has in flight over the end of an iteration (`cta.in_flight`) add to sums that the loop carries. One of each
+    is in flight at that end; what the ones before read may be overwritten in the next iteration. They are waited for after
+    the loop, or, where the loop rescales the sums, in the next iteration, and with them a result that the loop carries
+    on. In loops whose copies a producer partition makes, and where no dot stays in flight over the end of an iteration, a
+    dot is waited for before its sums are first used in its own, if there is something to do until then, and nothing writes
+    what it reads; dots that were started after it stay in flight. What a dot in flight reads is released when it is complete.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }

@@ -74,10 +74,12 @@ public:
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
     }
-    if (plan.depth == 0)
+    if (plan.depth == 0) {
+      plan.inFlight.clear();
       for (const FetchedLoad &load : std::exchange(plan.loads, {}))
         remark(load.load, "this load goes to shared memory in its own iteration: there is no room "
                           "to keep its buffer");
+    }
     if (plan.loads.empty() && loop->hasAttr(cta::stagesAttr))
       remark(loop, "a hint has no effect: stages: no load of this loop is fetched ahead");
     return std::move(plan);
@@ -366,6 +368,7 @@ private:
     }
     plan.loads = std::move(loads);
     plan.early = early;
+    plan.inFlight = {late};
     return true;
   }
 
@@ -373,26 +376,35 @@ private:
   /// tiles while the main partition stores this one, so the ring lives as long as the loops around
   /// do.
   bool leaveToProducer() {
-    if (canHaveProducer()) {
-      const Ring *ring = ringBefore();
-      // A dot in flight reads one slot more.
-      const unsigned more = canOverlap();
-      const unsigned depth =
-          ring ? ring->type().getDepth()
-               : resources.depthBesideProducer(plan.loads, plan.stages + more, loop);
-      // What a loop around others reads once, and they often, need not be there ahead.
-      if (depth >= (isAround() ? 1 : 2)) {
-        plan.producer = Producer::OtherWarps;
-        plan.depth = depth;
-        plan.continued = ring;
-        plan.hints.push_back(hints::warpSpecialize);
-        if (!ring)
-          sayHowDeep(depth - more, "beside what lives as long as its ring");
-        return true;
-      }
-    }
+    if (canHaveProducer() && (makeProducerRings(dotsThatOutlive()) || makeProducerRings({})))
+      return true;
     llvm::erase_if(plan.loads, [](const FetchedLoad &load) { return load.hasOneSlot; });
     return false;
+  }
+
+  /// Whether there is room for them, with these dots in flight while the next iteration begins.
+  bool makeProducerRings(ArrayRef<cta::DotOp> inFlight) {
+    const Ring *ring = inFlight.empty() ? ringBefore() : nullptr;
+    keepSlotsFor(inFlight);
+    const unsigned depth = ring ? ring->type().getDepth()
+                                : resources.depthBesideProducer(plan.loads, plan.stages, loop);
+    // A slot that a dot in flight reads is one that is there ahead. And what a loop around others
+    // reads once, and they often, need not be.
+    if (depth < (isAround() || !inFlight.empty() ? 1 : 2))
+      return false;
+    plan.producer = Producer::OtherWarps;
+    plan.depth = depth;
+    plan.continued = ring;
+    plan.hints.push_back(hints::warpSpecialize);
+    if (!ring)
+      sayHowDeep(depth, "beside what lives as long as its ring");
+    return true;
+  }
+
+  void keepSlotsFor(ArrayRef<cta::DotOp> inFlight) {
+    plan.inFlight.assign(inFlight.begin(), inFlight.end());
+    for (FetchedLoad &load : plan.loads)
+      load.outlivesIteration = !inFlight.empty();
   }
 
   bool canHaveProducer() {
@@ -413,7 +425,7 @@ private:
   /// The ring of a loop before this one, of tiles alike, that this one can go on with. What runs
   /// ahead then fills it for this loop while the one before still reads.
   const Ring *ringBefore() {
-    if (plan.loads.size() != 1 || canOverlap())
+    if (plan.loads.size() != 1)
       return nullptr;
     auto found = llvm::find_if(rings, [&](const Ring &ring) {
       return ring.block() == loop->getBlock() && ring.channels.size() == 1 &&
@@ -425,15 +437,15 @@ private:
   /// Has a dot stay in flight while the next iteration begins, which takes one slot more. Where
   /// there is no room for it, a step less is fetched ahead.
   bool keepDotInFlight() {
-    if (!canOverlap())
+    const SmallVector<cta::DotOp, 2> dots = dotsThatOutlive();
+    if (dots.empty())
       return false;
     // Rings of copies are empty when the loop is done: what only comes then may lie there.
     const unsigned fits = resources.depthThatFits(plan.loads, plan.stages + 1, loop);
     if (fits < std::max(plan.stages, 3u))
       return false;
     plan.depth = fits - 1;
-    for (FetchedLoad &load : plan.loads)
-      load.outlivesIteration = true;
+    keepSlotsFor(dots);
     sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
     return true;
   }
@@ -445,17 +457,24 @@ private:
            !asynchronousDots(loop, target).empty() && !hasChannelsByHand(kernel);
   }
 
-  /// Whether a dot of the loop may be in flight while the next iteration begins.
-  bool canOverlap() {
-    auto isReadInPlace = [&](Value operand) {
-      auto found = tiles.find(originOfOperand(operand).root);
-      return found != tiles.end() && found->second.byDescriptor;
+  /// The dots that need not be complete when the next iteration begins: they add to sums that the
+  /// loop carries, from slots and buffers that no iteration fills itself.
+  SmallVector<cta::DotOp, 2> dotsThatOutlive() {
+    auto isKept = [&](Value operand) {
+      const Value root = originOfOperand(operand).root;
+      auto found = tiles.find(root);
+      return found != tiles.end() && found->second.byDescriptor &&
+             (loop.isDefinedOutsideOfLoop(root) ||
+              llvm::is_contained(llvm::map_range(plan.loads, [](auto &l) { return l.tile; }),
+                                 root));
     };
-    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
+    SmallVector<cta::DotOp, 2> dots(loop.getBody()->getOps<cta::DotOp>());
+    llvm::erase_if(dots, [&](cta::DotOp dot) {
       const std::optional<CarriedSums> sums = carriedSums(dot);
-      return isAsynchronous(dot, target) && sums && sums->rescaling.empty() &&
-             isReadInPlace(dot.getA()) && isReadInPlace(dot.getB());
+      return !isAsynchronous(dot, target) || !sums || !sums->rescaling.empty() ||
+             !isKept(dot.getA()) || !isKept(dot.getB());
     });
+    return dots;
   }
 
   /// Leaves a loop around others as it is where its rings take room that these need.

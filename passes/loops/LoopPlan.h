@@ -42,6 +42,8 @@ struct LoopPlan {
   const Ring *continued = nullptr;
   /// The dot that an iteration does for the next one; null where there is none.
   cta::DotOp early = {};
+  /// Dots that are in flight while the next iteration begins. What they read takes one more slot.
+  llvm::SmallVector<cta::DotOp, 2> inFlight = {};
   /// Whether warpgroups start its dots in turn, so that one multiplies while another computes.
   bool takesTurns = false;
 

@@ -1,5 +1,6 @@
 // Makes matrix products asynchronous: issues each one where it stands, and sinks its wait to the
-// first use of its result or the first overwrite of its operands.
+// first use of its result or the first overwrite of its operands. Which stay in flight while the
+// next iteration begins is in the loop's plan.
 //
 //   sums that a loop only adds to      after the loop
 //   sums that a loop rescales first    in the next iteration, before that, and likewise where a
@@ -136,22 +137,15 @@ public:
       depth = channel.getType().getDepth();
   }
   bool isKnown() const { return owner; }
-  bool isIn(Operation *op) const { return op->isProperAncestor(owner); }
-  unsigned ringDepth() const { return depth; }
 
-  /// How many uses later the slots are filled that an operation writes, modulo the depth of the
-  /// ring; nothing where that is not known, and an empty list where it writes none.
-  std::optional<SmallVector<unsigned, 1>> writtenBy(Operation *op) const {
-    SmallVector<unsigned, 1> found;
-    for (const BufferAccess &access : bufferAccesses(op)) {
+  bool mayBeWrittenBy(Operation *op) const {
+    return llvm::any_of(bufferAccesses(op), [&](const BufferAccess &access) {
       if (access.kind == BufferAccess::Read || access.origin.owner != owner)
-        continue;
+        return false;
       const std::optional<LinearCount> written = useOf(access.origin.buffer);
-      if (!written || !use || !use->base || written->base != use->base)
-        return std::nullopt;
-      found.push_back((written->offset + depth - use->offset % depth) % depth);
-    }
-    return found;
+      return !written || !use || !use->base || written->base != use->base ||
+             written->offset % depth == use->offset % depth;
+    });
   }
 
 private:
@@ -170,44 +164,14 @@ private:
   unsigned depth = 1;
 };
 
-/// Whether a loop may write what one of its dots reads, while it is in flight: until the end of the
-/// dot's iteration, or to the end of the next one.
-bool isOverwritten(cta::DotOp dot, Value operand, bool untilNextEnds) {
-  auto loop = cast<scf::ForOp>(dot->getParentOp());
-  const ReadSlot slot(operand);
-  if (!slot.isKnown() || slot.isIn(loop))
-    return true;
-  WalkResult result = loop.getBody()->walk([&](Operation *op) {
-    const auto written = slot.writtenBy(op);
-    if (!written)
-      return WalkResult::interrupt();
-    const bool isLater = dot->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*op));
-    // The position that the dot reads is one further in each iteration.
-    return llvm::any_of(*written,
-                        [&](unsigned further) {
-                          return (isLater && further == 0) ||
-                                 (untilNextEnds && further == slot.ringDepth() - 1);
-                        })
-               ? WalkResult::interrupt()
-               : WalkResult::advance();
-  });
-  return result.wasInterrupted();
-}
-
 /// Whether what a dot reads may be written between it and another operation of its block.
 bool isOverwritten(cta::DotOp dot, Value operand, Operation *until) {
   const ReadSlot slot(operand);
   if (!slot.isKnown())
     return true;
-  for (Operation *op = dot->getNextNode(); op != until; op = op->getNextNode()) {
-    const WalkResult result = op->walk([&](Operation *inside) {
-      const auto written = slot.writtenBy(inside);
-      return !written || llvm::is_contained(*written, 0) ? WalkResult::interrupt()
-                                                         : WalkResult::advance();
-    });
-    if (result.wasInterrupted())
+  for (Operation *op = dot->getNextNode(); op != until; op = op->getNextNode())
+    if (anyIn(op, [&](Operation *inside) { return slot.mayBeWrittenBy(inside); }))
       return true;
-  }
   return false;
 }
 
@@ -249,6 +213,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByOthers(loop))
         overlapWithin(*loop.getBody());
     }
+    getOperation().walk([](cta::DotOp dot) { dot->removeAttr(inFlightAttr); });
   }
 
   /// Whether warps of their own copy what a dot of the loop reads.
@@ -325,13 +290,17 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     return ahead;
   }
 
+  /// Whether nothing that a dot reads may be written before another operation of its block.
+  static bool keepsOperands(cta::DotOp dot, Operation *until) {
+    return llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
+      return isa<cta::BufferType>(operand.getType()) && isOverwritten(dot, operand, until);
+    });
+  }
+
   bool canFly(const ShortFlight &flight) const {
-    auto isKept = [&](cta::DotOp dot) {
-      return llvm::none_of(ValueRange{dot.getA(), dot.getB()}, [&](Value operand) {
-        return isa<cta::BufferType>(operand.getType()) && isOverwritten(dot, operand, flight.until);
-      });
-    };
-    return hasCompany(flight) && isKept(flight.dot) && llvm::all_of(flight.ahead, isKept);
+    return hasCompany(flight) && keepsOperands(flight.dot, flight.until) &&
+           llvm::all_of(flight.ahead,
+                        [&](cta::DotOp dot) { return keepsOperands(dot, flight.until); });
   }
 
   cta::DotStartOp start(cta::DotOp dot) {
@@ -406,12 +375,10 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       return std::nullopt;
     Flight flight{dot, carriedSums(dot), *number};
     auto loop = cast<scf::ForOp>(dot->getParentOp());
-    if (!flight.sums && (!loop.isDefinedOutsideOfLoop(dot.getAcc()) || !beginsAsZeros(dot)))
+    if (flight.sums ? !dot->hasAttr(inFlightAttr)
+                    : !loop.isDefinedOutsideOfLoop(dot.getAcc()) || !beginsAsZeros(dot) ||
+                          !keepsOperands(dot, loop.getBody()->getTerminator()))
       return std::nullopt;
-    for (Value operand : {dot.getA(), dot.getB()})
-      if (isa<cta::BufferType>(operand.getType()) &&
-          isOverwritten(dot, operand, /*untilNextEnds=*/flight.sums.has_value()))
-        return std::nullopt;
     if (flight.readsRegisters() && (!flight.sums || !(flight.packing = packingOf(dot.getA(), dot))))
       return std::nullopt;
     return flight;

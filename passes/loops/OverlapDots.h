@@ -8,6 +8,9 @@
 
 namespace sectile {
 
+/// On dots: they are in flight while the next iteration begins. A plan leaves a slot for that.
+inline constexpr llvm::StringLiteral inFlightAttr = "cta.in_flight";
+
 /// Sums that a loop carries from one iteration to the next, and does nothing else with than to
 /// rescale them and to have the dot add to them.
 struct CarriedSums {

@@ -10,6 +10,7 @@
 #include "passes/checks/Check.h"
 #include "passes/loops/LoopHints.h"
 #include "passes/loops/LoopPlan.h"
+#include "passes/loops/OverlapDots.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_SCHEDULELOOPS
@@ -75,9 +76,11 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     report(plan.remarks);
     for (StringRef hint : plan.hints)
       plan.loop->removeAttr(hint);
+    OpBuilder builder(plan.loop);
+    for (cta::DotOp dot : plan.inFlight)
+      dot->setAttr(inFlightAttr, builder.getUnitAttr());
     if (plan.loads.empty())
       return false;
-    OpBuilder builder(plan.loop);
     if (plan.takesTurns)
       plan.loop->setAttr(takesTurnsAttr, builder.getUnitAttr());
     for (FetchedLoad &load : plan.loads) {

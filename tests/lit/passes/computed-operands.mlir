@@ -3,6 +3,7 @@
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>%t.err | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
 // REMARK: remark: this load stays in its loop, beside those of the copy engine: there is no room for it
+// RUN: sectile-opt --split-input-file --select-mma --assign-layouts --schedule-loops %s 2>/dev/null | FileCheck %s --check-prefix=PLAN
 
 module attributes {cta.target = "sm_90a"} {
 // CHECK-LABEL: func.func @squares
@@ -28,6 +29,72 @@ func.func @squares(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr
     %right = tile.load_block %b[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
     %square = arith.mulf %left, %left : tensor<64x64xf16>
     %next = tile.dot %square, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    scf.yield %next : tensor<64x64xf32>
+  } {cta.warp_specialize = true}
+  tile.store_block %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+  return
+}
+}
+
+// -----
+
+// What an iteration computes and stores is written again in the next one, so no dot that reads it is in flight then, and
+// no slot is kept for one.
+// PLAN-LABEL: func.func @right_squares
+// PLAN-COUNT-2: cta.channel {between_warps} : !cta.channel<2,
+// PLAN-NOT: cta.in_flight
+module attributes {cta.target = "sm_90a"} {
+// CHECK-LABEL: func.func @right_squares
+// CHECK: cta.partition
+// CHECK-COUNT-2: cta.tensor_copy
+// CHECK-NOT: cta.tensor_copy
+// CHECK: cta.alloc %
+func.func @right_squares(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
+    attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c4096 = arith.constant 4096 : i32
+  %a = tile.make_view %x, [%c64, %n], [%c4096, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %b = tile.make_view %y, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %c = tile.make_view %o, [%c64, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+    %left = tile.load_block %a[%c0, %i] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %right = tile.load_block %b[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %square = arith.mulf %right, %right : tensor<64x64xf16>
+    %next = tile.dot %left, %square, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    scf.yield %next : tensor<64x64xf32>
+  } {cta.warp_specialize = true}
+  tile.store_block %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {cta.target = "sm_90a"} {
+// CHECK-LABEL: func.func @plain
+// CHECK: cta.dots_wait 1
+// PLAN-LABEL: func.func @plain
+// PLAN-COUNT-2: cta.channel {between_warps} : !cta.channel<3,
+// PLAN: cta.dot {{.*}}{cta.in_flight}
+func.func @plain(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
+    attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %c4096 = arith.constant 4096 : i32
+  %a = tile.make_view %x, [%c64, %n], [%c4096, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %b = tile.make_view %y, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %c = tile.make_view %o, [%c64, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+    %left = tile.load_block %a[%c0, %i] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %right = tile.load_block %b[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %next = tile.dot %left, %right, %acc : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
     scf.yield %next : tensor<64x64xf32>
   } {cta.warp_specialize = true}
   tile.store_block %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>

@@ -1,4 +1,4 @@
-// Sums that a loop only adds to stay in flight, where the ring has a buffer more than the copies fill meanwhile.
+// Sums that a loop only adds to stay in flight where its plan says so, which leaves a slot for that.
 // RUN: sectile-opt --overlap-dots %s | FileCheck %s
 // RUN: sectile-opt --overlap-dots --lower-channels --place-shared --insert-barriers %s | FileCheck %s --check-prefix=BARRIERS
 // RUN: sed 's/sm_90a/sm_90/; s/64, 64, 16/16, 8, 16/' %s | sectile-opt --overlap-dots | FileCheck %s --check-prefix=NONE
@@ -54,7 +54,7 @@ func.func @lags(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
     %next_a = cta.acquire %ring[%later] : !ring -> !buffer
     cta.async_copy %from, %next_a : !ptrs, !buffer
     cta.commit %ring[%later] : !ring
-    %next = cta.dot %a, %b, %sums by [64, 64, 16] : !buffer, !buffer, !acc
+    %next = cta.dot %a, %b, %sums by [64, 64, 16] {cta.in_flight} : !buffer, !buffer, !acc
     cta.release %ring[%use] : !ring
     %count = arith.addi %use, %c1 : i32
     scf.yield %next, %count : !acc, i32
@@ -64,7 +64,10 @@ func.func @lags(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
   return
 }
 
-// They fill what the dot of the iteration before reads.
+// They fill what the dot of the iteration before reads, so no plan has it in flight. One that did would be found wrong.
+// RUN: sed '/func @full/,/return/s/by .64, 64, 16./& {cta.in_flight}/' %s > %t
+// RUN: not sectile-opt --overlap-dots --lower-channels --place-shared --insert-barriers --check-channels %t 2>&1 | FileCheck %s --check-prefix=WRONG
+// WRONG: error: 'cta.acquire' op acquires a slot while all 3 are in use
 // CHECK-LABEL: func.func @full
 // CHECK-NOT: cta.dot_start
 // CHECK: cta.dot 
