@@ -6,6 +6,7 @@
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Forward.h"
 #include "kernels/attention/Options.h"
+#include "kernels/attention/PackedHeads.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -90,7 +91,9 @@ KernelSpec sectile::attentionSpec() {
                   .least = 0,
                   .most = 1},
                  {"persistent", "1: each program does one block of queries after another", 0, 1},
-                 {"programs", "programs where they are persistent"}};
+                 {"programs", "programs where they are persistent"},
+                 {"packed", "1: a program has the queries of all heads that share keys", 0, 1},
+                 {"splits", "parts of the keys, each with programs of its own, where packed"}};
   spec.neutral = {"stages", "persistent", "programs"};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
@@ -107,6 +110,8 @@ KernelSpec sectile::attentionSpec() {
     return std::vector{result.o, result.lse};
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
+    if (std::optional<Config> packed = packedDefaults(call, target))
+      return *packed;
     const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
     const bool wide = call.dtype("q") == DType::float32,
                units = hasMatrixUnits(target, call.dtype("q"));
@@ -148,7 +153,7 @@ KernelSpec sectile::attentionSpec() {
                                                             : 128;
       return Config{{"m", pair ? 128 : 64}, {"n", keys},          {"warps", pair ? 8 : 4},
                     {"stages", 2},          {"overlap", overlap}, {"persistent", persistent},
-                    {"programs", units}};
+                    {"programs", units},    {"packed", 0},        {"splits", 1}};
     }
     // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
     const bool wmma = units && target.starts_with("gfx1");
@@ -167,7 +172,9 @@ KernelSpec sectile::attentionSpec() {
                   {"stages", tall && d <= 16 ? 3 : 2},
                   {"overlap", 0},
                   {"persistent", 0},
-                  {"programs", multiprocessors(target)}};
+                  {"programs", multiprocessors(target)},
+                  {"packed", 0},
+                  {"splits", 1}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
@@ -189,6 +196,8 @@ KernelSpec sectile::attentionSpec() {
          return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
   spec.apply = [](Use &use) {
+    if (use.field("packed"))
+      return launchPacked(use);
     const Invocation &call = use.call;
     const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                        queries = call.extent("Sq"), keys = call.extent("Sk");

@@ -272,6 +272,9 @@ bool isFused(const Invocation &call, const Config &config) {
 Config backwardDefaults(const Invocation &call, const std::string &target) {
   Config config = tilesOf(call, target);
   config["fused"] = isFused(call, config);
+  // The wait for dq is most of a step of narrow heads.
+  if (config.at("fused") && std::max(call.extent("D"), call.extent("Dv")) <= 64)
+    config["kv_stages"] = 4;
   config["kv_parts"] = partsFor(call, config, target);
   return config;
 }

@@ -121,7 +121,24 @@ private:
   }
 };
 
-// `rows` queries from `row` on and `columns` keys from `column` on, along the axes of a tile.
+// Rows of blocks that are queries of several heads: row r is query r / heads of the head numbered
+// r % heads.
+struct PackedRows {
+  int heads = 1;
+
+  // The queries that `rows` rows from `row` on, a multiple of `rows`, are of.
+  Int query(const Int &row) const { return heads == 1 ? row : row / heads; }
+  int queries(int rows) const {
+    return heads == 1 || rows % heads == 0 ? rows / heads : (rows - 1) / heads + 2;
+  }
+  // What rows of a view of heads and queries have before their first element.
+  template <class Of> Tile<std::int64_t> place(const Of &view, const Int &row) const {
+    return cast<std::int64_t>(row % heads) * view.stride(0) +
+           cast<std::int64_t>(row / heads) * view.stride(1);
+  }
+};
+
+// `rows` rows from `row` on and `columns` keys from `column` on, along the axes of a tile.
 struct BandBlock {
   const Band &band;
   Int row;
@@ -130,17 +147,20 @@ struct BandBlock {
   int columns;
   bool keysFirst = false;  // a tile is [columns, rows] instead of [rows, columns]
   bool queriesToo = false; // what queries behind the last see is asked for, too
+  PackedRows packed = {};
 
   Bool visible() const {
-    auto i = expand(row + arange(0, rows), keysFirst ? 0 : 1);
+    auto i = expand(packed.query(row + arange(0, rows)), keysFirst ? 0 : 1);
     auto j = expand(column + arange(0, columns), keysFirst ? 1 : 0);
     return queriesToo ? band.visible(i, j) : band.visibleKeys(i, j);
   }
   // x with `hidden` in place of what is not visible. Most blocks are wholly visible, and compare
   // nothing.
   Tile<float> hide(Tile<float> x, float hidden) const {
-    auto all = queriesToo ? band.allVisible(row, rows, column, columns)
-                          : band.allKeysVisible(row, rows, column, columns);
+    auto first = packed.query(row);
+    const int queries = packed.queries(rows);
+    auto all = queriesToo ? band.allVisible(first, queries, column, columns)
+                          : band.allKeysVisible(first, queries, column, columns);
     when(!all, [&] { x = where(visible(), x, hidden); });
     return x;
   }

@@ -1,12 +1,12 @@
-// The forward pass over one block of one head's queries, for whatever kernel finds that block.
+// The forward pass over one block of queries, for whatever kernel finds that block.
 #pragma once
 #include "kernels/attention/Scores.h"
 
 namespace sectile::blockwise {
 
-// Views of one head: q [Sq, D], k [Sk, D], v [Sk, Dv], o [Sq, Dv], lse [Sq]. Config has the extents
-// m, n, width and valueWidth of a block and the flags of Scores, dropout, exact, sinks, overlap and
-// raw.
+// Has the softmax take in blocks `steps` of one head's keys, k [Sk, D] and v [Sk, Dv], as block
+// `block` of the rows sees them, whose queries are [m, width]. Config has the extents m, n, width
+// and valueWidth of a block and the flags of Scores, dropout, exact, overlap and raw.
 //
 // With `overlap` the weights of a step meet their values one step later, as in FlashAttention-3
 // (Shah et al., arXiv 2407.08608, 3.2): that product runs beside the softmax of its own step.
@@ -16,21 +16,14 @@ namespace sectile::blockwise {
 //
 // Warps of their own copy keys and values, so that the warpgroups do not wait for each other.
 template <class T, class Config>
-void attend(const Config &config, const Int &block, const View<const T, 2> &q,
-            const View<const T, 2> &k, const View<const T, 2> &v, const View<T, 2> &o,
-            const View<float, 1> &lse, const Scores<T, Config> &scores,
-            const View<const float, 1> &sinks) {
+void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block,
+            const Band::Range &steps, const View<const T, 2> &k, const View<const T, 2> &v,
+            const Scores<T, Config> &scores) {
+  const Config &config = scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = config.exact ? Precision::ieee : Precision::tf32;
-  auto query = q.tile(m, config.width).load(block, 0);
   auto keyTiles = k.tile(n, config.width);
   auto valueTiles = v.tile(n, config.valueWidth);
-
-  OnlineSoftmax softmax(m, config.valueWidth,
-                        config.raw ? std::optional<Float>(scores.scale * log2e) : std::nullopt);
-  if (config.sinks)
-    softmax.enter(sinkScores(sinks, config.sinks));
-  const Band::Range visible = scores.band.keyBlocks(block * m, m, n);
   auto productsOf = [&](const Int &step) {
     return dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
   };
@@ -42,8 +35,29 @@ void attend(const Config &config, const Int &block, const View<const T, 2> &q,
   auto addValues = [&](const Tile<T> &weights, const Int &step) {
     softmax.add(weights, valueTiles.load(step, 0), precision);
   };
-  for (auto step : range(visible.first, visible.end, {.warp_specialize = config.overlap}))
+  for (auto step : range(steps.first, steps.end, {.warp_specialize = config.overlap}))
     addValues(weightsOf(productsOf(step), step), step);
+}
+
+// The softmax that a block's rows begin with.
+template <class T, class Config> OnlineSoftmax softmaxFor(const Scores<T, Config> &scores) {
+  const Config &config = scores.config;
+  return {config.m, config.valueWidth,
+          config.raw ? std::optional<Float>(scores.scale * log2e) : std::nullopt};
+}
+
+// All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq].
+template <class T, class Config>
+void attend(const Config &config, const Int &block, const View<const T, 2> &q,
+            const View<const T, 2> &k, const View<const T, 2> &v, const View<T, 2> &o,
+            const View<float, 1> &lse, const Scores<T, Config> &scores,
+            const View<const float, 1> &sinks) {
+  const int m = config.m;
+  auto query = q.tile(m, config.width).load(block, 0);
+  OnlineSoftmax softmax = softmaxFor(scores);
+  if (config.sinks)
+    softmax.enter(sinkScores(sinks, config.sinks));
+  takeIn(softmax, query, block, scores.keyBlocks(block), k, v, scores);
   auto output = softmax.result();
   o.tile(m, config.valueWidth).store(block, 0, config.dropout ? output * scores.grow : output);
   lse.tile(m).store(block, softmax.logarithm());

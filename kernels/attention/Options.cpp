@@ -269,7 +269,7 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
 }
 
 KernelSpec sectile::oneBlockEach(KernelSpec spec) {
-  const std::vector<std::string> fields = {"persistent", "programs"};
+  const std::vector<std::string> fields = {"persistent", "programs", "packed", "splits"};
   for (const std::string &field : fields) {
     std::erase_if(spec.config, [&](const ConfigSpec &config) { return config.name == field; });
     std::erase(spec.neutral, field);

@@ -58,17 +58,18 @@ struct AttentionConfig {
   bool pairs = false;                // of which two are as long as any other two
   int parts = 1;                     // programs for dk and dv that share a group of query heads
   bool sumsQueries = false;          // which add up dq as well
+  int group = 1;                     // heads whose queries are rows of one block, by PackedRows
 };
 SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
                cap, dropout, exact, sinks, overlap, raw, heads, persistent, pairs, parts,
-               sumsQueries)
+               sumsQueries, group)
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
 
-// attention's specification for a kernel whose programs have one block each: nothing of
-// persistence.
+// attention's specification for a kernel whose programs have one block of one head each, and all of
+// its keys.
 KernelSpec oneBlockEach(KernelSpec spec);
 
 // The forward pass's, with its field "overlap" too.

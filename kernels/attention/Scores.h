@@ -39,8 +39,16 @@ template <class T, class Config> struct Scores {
   View<const T, 2> bias = {};    // [queries, keys]
   View<const bool, 2> mask = {}; // [queries, keys]: true where a key is seen
   Dropout dropout = {};
-  Float grow = {};        // 1 / (1 - p) of dropout
-  bool keysFirst = false; // blocks are [n, m] instead of [m, n]
+  Float grow = {};                   // 1 / (1 - p) of dropout
+  bool keysFirst = false;            // blocks are [n, m] instead of [m, n]
+  PackedRows packed = {};            // not where keys come first, nor with dropout
+  View<const T, 3> headBias = {};    // of several heads: [heads, queries, keys]
+  View<const bool, 3> headMask = {}; // likewise
+
+  // The blocks of keys that block i of the rows sees any of.
+  Band::Range keyBlocks(const Int &i) const {
+    return band.keyBlocks(packed.query(i * config.m), packed.queries(config.m), config.n);
+  }
 
   // Before bias and masks, of products of queries and keys.
   Tile<float> capped(const Tile<float> &products) const {
@@ -53,9 +61,9 @@ template <class T, class Config> struct Scores {
   // queries behind the last.
   Tile<float> masked(Tile<float> scores, const Int &i, const Int &j, bool queriesToo) const {
     if (config.bias)
-      scores = scores + cast<float>(block(bias, i, j)) * log2e;
+      scores = scores + cast<float>(block(bias, headBias, i, j)) * log2e;
     if (config.mask)
-      scores = where(block(mask, i, j), scores, -infinity);
+      scores = where(block(mask, headMask, i, j), scores, -infinity);
     return placeOf(i, j, queriesToo).hide(scores, -infinity);
   }
   // x, 0 where the scores that `masked` gave, queries behind the last too, are hidden.
@@ -74,11 +82,23 @@ template <class T, class Config> struct Scores {
 
 private:
   BandBlock placeOf(const Int &i, const Int &j, bool queriesToo) const {
-    return {band, i * config.m, config.m, j * config.n, config.n, keysFirst, queriesToo};
+    return {band, i * config.m, config.m, j * config.n, config.n, keysFirst, queriesToo, packed};
   }
-  template <class U> Tile<U> block(const View<const U, 2> &view, const Int &i, const Int &j) const {
+  template <class U>
+  Tile<U> block(const View<const U, 2> &view, const View<const U, 3> &ofHeads, const Int &i,
+                const Int &j) const {
+    if (packed.heads > 1)
+      return gathered(ofHeads, i, j);
     return keysFirst ? view.transposed().tile(config.n, config.m).load(j, i)
                      : view.tile(config.m, config.n).load(i, j);
+  }
+  template <class U>
+  Tile<U> gathered(const View<const U, 3> &view, const Int &i, const Int &j) const {
+    auto row = i * config.m + arange(0, config.m), column = j * config.n + arange(0, config.n);
+    return load(view.ptr() + expand(packed.place(view, row), 1) +
+                    expand(cast<std::int64_t>(column) * view.stride(2), 0),
+                expand(packed.query(row) < view.extent(1), 1) &&
+                    expand(column < view.extent(2), 0));
   }
 };
 

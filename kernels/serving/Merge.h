@@ -57,4 +57,42 @@ Kernel mergeStates{
       lse.at(batch, head).tile(m).store(rows, merged.logarithm());
     }};
 
+struct MergeRowConfig {
+  int parts = 32, warps = 4; // parts: loaded together
+  int width = 64;            // D, up to the next multiple of 16
+};
+SECTILE_CONFIG(MergeRowConfig, parts, warps, width)
+
+// The same of one row a program, where there are many parts: they are loaded together, and summed
+// in an order that their number fixes.
+template <class In, class Out>
+Kernel mergeRow{
+    "attention_merge_row", [](View<const In, 5> partial, View<const float, 4> logs, View<Out, 4> o,
+                              View<float, 3> lse, const MergeRowConfig &config) {
+      constexpr float infinity = std::numeric_limits<float>::infinity();
+      const int parts = config.parts, width = config.width;
+      auto row = program_id(0), head = program_id(1), batch = program_id(2);
+      const auto rows = partial.fix(3, row).fix(2, head).fix(1, batch);
+      const auto rowLogs = logs.fix(3, row).fix(2, head).fix(1, batch);
+      auto largest = full<float>(-infinity, 1), total = zeros<float>(1);
+      auto sums = zeros<float>(1, width);
+      for (auto step : range(0, cdiv(partial.extent(0), parts))) {
+        auto known = rowLogs.tile(parts).padding(-infinity).load(step);
+        auto values = cast<float>(rows.tile(parts, width).load(step, 0));
+        auto before = largest;
+        largest = maximum(largest, max(known, 0));
+        auto base = where(largest == -infinity, 0.0f, largest);
+        auto keep = exp(before - base);
+        auto weights = exp(known - base);
+        total = total * keep + sum(weights, 0);
+        sums =
+            sums * expand(keep, 1) +
+            expand(sum(where(expand(known == -infinity, 1), 0.0f, values * expand(weights, 1)), 0),
+                   0);
+      }
+      auto some = where(total == 0.0f, 1.0f, total);
+      o.at(batch, head).tile(1, width).store(row, 0, sums / expand(some, 1));
+      lse.at(batch, head).tile(1).store(row, where(total == 0.0f, -infinity, largest + log(total)));
+    }};
+
 } // namespace sectile

@@ -39,8 +39,11 @@ static Layout withoutGaps(const Layout &layout) {
 }
 
 void LayoutProblem::addLabel(unsigned seed, unsigned layout) {
-  if (llvm::is_contained(nodes[seed].candidates, layout))
-    return; // an earlier label says the same
+  // An earlier label says the same; but one that reached a dot on its way may have come from
+  // elsewhere to what the dot adds to, and given that another layout.
+  if (llvm::is_contained(nodes[seed].candidates, layout) &&
+      !isa_and_nonnull<cta::DotOp>(nodes[seed].op))
+    return;
   Label label{seed, std::vector<unsigned>(nodes.size(), none)};
   label.layouts[seed] = layout;
   std::deque<unsigned> reached{seed};

@@ -1,6 +1,8 @@
 // The forward attention kernel over its options, alone and together.
 #include "AttentionTest.h"
+#include <gmock/gmock.h>
 #include <sectile/attention.h>
+#include <sectile/error.h>
 
 using namespace sectile;
 using namespace sectile::test;
@@ -114,6 +116,66 @@ TEST_P(Attention, LengthsBesideTileEdges) {
                            {},
                            queries % 2 ? "f16" : "bf16"});
 }
+
+// Few queries: rows of one block are of several heads, and keys are split among programs.
+void expectFewQueriesRight(const Device &device, bool everything) {
+  const auto few = [](int queries, int keys, int heads, int kvHeads, Assignments options = {},
+                      std::vector<std::string> with = {}, std::string dtype = "f16", int d = 64,
+                      Config config = {{"packed", 1}, {"splits", 3}}) {
+    return KernelCase{"attention",
+                      {{"B", 2},
+                       {"Sq", queries},
+                       {"Sk", keys},
+                       {"Hq", heads},
+                       {"Hkv", kvHeads},
+                       {"D", d},
+                       {"Dv", d}},
+                      std::move(options),
+                      std::move(with),
+                      std::move(dtype),
+                      std::move(config)};
+  };
+  expectRight(device, few(1, 300, 8, 2));
+  expectRight(device, few(5, 200, 6, 2, {{"causal", "true"}, {"window_left", "40"}, {"scale", "2"}},
+                          {"bias", "mask", "sinks"}, "bf16"));
+  if (!everything)
+    return;
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    if (!feature.options.empty() && feature.options.front().first == "dropout")
+      continue;
+    KernelCase test = few(3, 150, 4, 2, feature.options, feature.with);
+    test.extents.insert(feature.extents.begin(), feature.extents.end());
+    for (const char *causal : {"false", "true"}) {
+      KernelCase both = test;
+      if (feature.options.empty() || feature.options.front().first != "causal")
+        both.options.emplace_back("causal", causal);
+      expectRight(device, both);
+    }
+    test.options.emplace_back("layout", "bshd");
+    test.single = test.with;
+    expectRight(device, test);
+  }
+  // Heads that are no power of two, rows of more than one block, parts without a key, a head alone.
+  expectRight(device, few(13, 70, 14, 2, {{"causal", "true"}}, {"bias"}));
+  expectRight(device, few(16, 260, 16, 2, {{"causal", "true"}, {"window_left", "9"}}));
+  expectRight(device, few(2, 90, 3, 3, {}, {"mask"}, "f16", 128, {{"packed", 1}, {"splits", 7}}));
+  expectRight(device, few(4, 90, 2, 1, {}, {}, "f16", 256, {{"packed", 1}, {"splits", 1}}));
+  expectRight(device, few(4, 90, 2, 1, {{"precision", "exact"}}, {"sinks"}, "f32", 48));
+  expectRight(device, few(1, 0, 2, 1, {}, {"sinks"}));
+  expectRight(device, few(0, 70, 2, 1));
+  // What few queries take by themselves, with parts that the keys are enough for.
+  for (int queries : {1, 16}) {
+    KernelCase test = few(queries, 1100, 8, 2, {{"causal", "true"}});
+    test.config.clear();
+    EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("packed"), 1);
+    expectRight(device, test);
+  }
+  EXPECT_THAT(
+      [&] { expectRight(device, few(1, 70, 2, 1, {{"dropout", "0.5"}})); },
+      testing::ThrowsMessage<InputError>(testing::HasSubstr("packed heads have no dropout")));
+}
+TEST_P(Attention, FewQueries) { expectFewQueriesRight(device, true); }
+TEST_P(AttentionAnywhere, FewQueries) { expectFewQueriesRight(device, false); }
 
 TEST_P(Attention, HeadWidths) {
   for (auto [d, dv] : {std::pair{16, 16}, {17, 80}, {96, 64}, {128, 48}, {192, 128}, {256, 256}})
