@@ -54,12 +54,11 @@ Kernel packedHeads{
       if (config.sinks) {
         auto r = arange(0, config.sinks);
         const auto own = sinks.slice(0, first, config.group);
-        softmax.enter(load(own.ptr() +
-                               expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
-                               expand(cast<std::int64_t>(r) * own.stride(1), 0),
-                           expand(exists && part == 0, 1) && expand(r < own.extent(1), 0),
-                           -infinity) *
-                      log2e);
+        softmax.enter(
+            load(own.ptr() + expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
+                     expand(cast<std::int64_t>(r) * own.stride(1), 0),
+                 expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity) *
+            log2e);
       }
       Band::Range steps = scores.keyBlocks(block);
       auto count = maximum(steps.end - steps.first, 0);
@@ -83,26 +82,30 @@ std::int64_t groupOf(const Invocation &call) {
   return extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1);
 }
 
-// As many parts as take least time by this count: two programs share a multiprocessor, as many as
-// there are multiprocessors read as fast as all of them, and a merge takes as long as to read 12 MB.
+// As many parts as take least time by this count, in bytes that are read meanwhile. A program has a
+// multiprocessor to itself, and fewer than three fifths of them read slower than all. A wave of
+// programs begins with nothing under way, a merge is a launch, and parts are written and read.
 std::int64_t splitsFor(const Invocation &call, const Config &config, const std::string &target) {
-  const std::int64_t units = multiprocessors(target), places = 2 * units;
-  const std::int64_t blocks = ceilDiv(extentOr0(call, "Sq") * groupOf(call), config.at("m")) *
-                              extentOr0(call, "Hkv") * extentOr0(call, "B");
-  const std::int64_t steps = ceilDiv(extentOr0(call, "Sk"), config.at("n"));
-  const double bytes = double(keyBytes(call)) * double(extentOr0(call, "Hq") * extentOr0(call, "B")),
-               merge = 12e6;
+  constexpr double waveBytes = 3e6, mergeBytes = 12e6;
+  const std::int64_t units = multiprocessors(target);
+  const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call),
+                     heads = extentOr0(call, "B") * extentOr0(call, "Hkv"),
+                     blocks = std::max<std::int64_t>(ceilDiv(rows, config.at("m")) * heads, 1),
+                     steps = ceilDiv(extentOr0(call, "Sk"), config.at("n"));
+  const double bytes = double(keyBytes(call)) * double(groupOf(call) * heads),
+               partBytes = 8.0 * double(rows * heads * call.extent("Dv"));
   std::int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t parts = 1; parts <= std::clamp<std::int64_t>(steps / 4, 1, 128); ++parts) {
-    const std::int64_t programs = blocks * parts, last = programs % places;
-    const double waves = double(programs - last + (last ? std::max(last, units) : 0));
-    const double time = bytes * waves / double(std::max<std::int64_t>(programs, 1)) +
-                        (parts > 1 ? merge : 0);
-    if (time < least * 0.999) {
-      least = time;
-      best = parts;
-    }
+    const std::int64_t programs = blocks * parts, last = programs % units;
+    const std::int64_t places = programs - last + (last ? std::max(last, units * 3 / 5) : 0);
+    const double time = bytes * double(places) / double(programs) +
+                        double(ceilDiv(programs, units)) * waveBytes +
+                        (parts > 1 ? mergeBytes + double(parts) * partBytes : 0);
+    if (time > least * 1.002) // of equal ones the most
+      continue;
+    least = time;
+    best = parts;
   }
   return best;
 }
@@ -117,8 +120,13 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
   if (extentOr0(call, "Sq") > 16 || rows < 1 || rows > 128 || takes(call, "dropout") ||
       extentOr0(call, "Sk") < 256)
     return std::nullopt;
-  Config config{{"m", engine ? (rows <= 64 ? 64 : 128) : rows <= 16 ? 16 : rows <= 32 ? 32 : 64},
-                {"n", d > 128 ? 32 : 64},
+  Config config{{"m", engine       ? (rows <= 64 ? 64 : 128)
+                      : rows <= 16 ? 16
+                      : rows <= 32 ? 32
+                                   : 64},
+                {"n", d > 128  ? 32
+                      : d > 64 ? 64
+                               : 128},
                 {"warps", engine && rows > 64 ? 8 : 4},
                 {"stages", 2},
                 {"overlap", engine},
@@ -136,8 +144,9 @@ void sectile::launchPacked(Use &use) {
                      keys = call.extent("Sk"), parts = use.field("splits");
   const AttentionNumbers numbers(call);
   if (numbers.drops)
-    throw InputError(call.kernel->name +
-                     ": packed heads have no dropout, whose weights are drawn for one head's block");
+    throw InputError(
+        call.kernel->name +
+        ": packed heads have no dropout, whose weights are drawn for one head's block");
   AttentionConfig chosen = forwardConfig(use, numbers);
   chosen.group = static_cast<int>(heads / std::max<std::int64_t>(kvHeads, 1));
   const Grid grid(parts * ceilDiv(queries * chosen.group, chosen.m), kvHeads, batches);
@@ -159,6 +168,6 @@ void sectile::launchPacked(Use &use) {
     const auto logs = use.workspace<float, 4>({parts, batches, heads, queries});
     launch(partial, logs);
     use(mergeRow<float, T>, Grid(queries, heads, batches), partial, logs, o, lse,
-        MergeRowConfig{.width = chosen.valueWidth});
+        mergeRowConfig(parts, chosen.valueWidth));
   });
 }

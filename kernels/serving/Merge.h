@@ -1,5 +1,7 @@
 // Merging partial attention, for all who split the keys among programs or devices.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <limits>
 #include <sectile/sectile.h>
 
@@ -62,6 +64,12 @@ struct MergeRowConfig {
   int width = 64;            // D, up to the next multiple of 16
 };
 SECTILE_CONFIG(MergeRowConfig, parts, warps, width)
+
+// Of so many parts.
+inline MergeRowConfig mergeRowConfig(std::int64_t parts, int width) {
+  const int together = static_cast<int>(std::bit_ceil(std::clamp<std::uint64_t>(parts, 2, 32)));
+  return {.parts = together, .warps = together > 8 ? 4 : 1, .width = width};
+}
 
 // The same of one row a program, where there are many parts: they are loaded together, and summed
 // in an order that their number fixes.

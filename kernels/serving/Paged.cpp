@@ -238,7 +238,7 @@ void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, bool causa
       const auto logs = use.workspace<float, 3>({splits, tokens, heads});
       run(C{}, float{}, parts, logs);
       // The merge's rows are the tokens of a head.
-      const MergeRowConfig merge{.width = chosen.width};
+      const MergeRowConfig merge = mergeRowConfig(splits, chosen.width);
       use(mergeRow<float, T>, Grid(tokens, heads, 1),
           Tensor<float, 5>(parts.data(), {splits, 1, heads, tokens, d},
                            {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)},
