@@ -152,6 +152,10 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
   return distinct;
 }
 
+std::int64_t Use::extent(const std::string &axis) const {
+  return axis == "..." ? elementCount(call.leading) : call.extent(axis);
+}
+
 detail::Memory Use::memory(std::size_t argument) const {
   return state.memories.empty() ? detail::Memory() : state.memories[argument];
 }
