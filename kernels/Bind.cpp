@@ -112,11 +112,12 @@ detail::FieldNumber Binding::number(std::string_view field, DType dtype) const {
   const std::string name(field);
   if (const auto option = findSpec(call.kernel->options, field);
       option != call.kernel->options.end()) {
-    if (!call.options.given(name))
+    const std::string &value = call.options.choice(name);
+    if (value.empty())
       refuse(field, "has no value: the option is not given, and has no default");
     switch (option->kind) {
     case OptionSpec::flag:
-      return call.options.flag(name);
+      return value == "true";
     case OptionSpec::number:
       return call.options.number(name);
     case OptionSpec::integer:

@@ -23,8 +23,9 @@ public:
   // `derived`: config_as(Rows{.whole = true}).
   template <KernelConfig C> C config_as(C derived = {}) const {
     for_each_field(derived, [&](std::string_view name, auto &value) {
-      if (const auto chosen = config.find(std::string(name)); chosen != config.end())
-        value = static_cast<std::remove_reference_t<decltype(value)>>(chosen->second);
+      for (const auto &[field, chosen] : config)
+        if (field == name)
+          value = static_cast<std::remove_reference_t<decltype(value)>>(chosen);
     });
     return derived;
   }
