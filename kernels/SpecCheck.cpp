@@ -1,5 +1,6 @@
 // Checking descriptions of kernels. Each refusal names the kernel, the field and what would do.
 #include "kernels/SpecCheck.h"
+#include "kernels/Use.h"
 #include <algorithm>
 #include <charconv>
 #include <sectile/error.h>
@@ -40,7 +41,32 @@ public:
     spaces();
   }
 
+  // Binds small calls, so that a field that nothing fits is found before the first launch.
+  void launches() const {
+    std::vector<std::string> optional;
+    for (const ArgumentSpec &one : kernel.arguments)
+      if (one.optional)
+        optional.push_back(one.name);
+    for (const DType dtype : kernel.arguments.front().dtypes)
+      for (const auto &with : {std::vector<std::string>(), optional})
+        bind(std::string(name_of(dtype)), with);
+  }
+
 private:
+  void bind(const std::string &dtype, const std::vector<std::string> &with) const {
+    Invocation call;
+    try {
+      call = resolveTypical(kernel, dtype, kernel.small, {}, with);
+    } catch (const InputError &) {
+      return; // not every combination is a call
+    }
+    try {
+      bindKernel(call, ownChoice(call, "interpreter"));
+    } catch (const Error &error) {
+      throw InputError(error.what());
+    }
+  }
+
   void require(bool holds, const std::string &what) const {
     if (!holds)
       throw InputError(kernel.name + ": " + what);
@@ -180,4 +206,5 @@ void sectile::completeSpec(KernelSpec &kernel) {
   SpecCheck(kernel).all();
   if (!kernel.defaults)
     kernel.defaults = [](const Invocation &, const std::string &) { return ConfigValues(); };
+  SpecCheck(kernel).launches();
 }

@@ -152,6 +152,10 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
   return distinct;
 }
 
+std::int64_t Use::extent(const std::string &axis) const {
+  return axis == "..." ? elementCount(call.leading) : call.extent(axis);
+}
+
 detail::Memory Use::memory(std::size_t argument) const {
   return state.memories.empty() ? detail::Memory() : state.memories[argument];
 }
@@ -167,19 +171,16 @@ bool Use::hasLaunched() const { return state.hasLaunched; }
 void Use::noteLaunch(const Grid &grid) { state.hasLaunched |= grid.x && grid.y && grid.z; }
 
 // Throws Error where a description takes an argument for what it is not.
-static void requireType(const Invocation &call, std::size_t argument, DType dtype,
-                        const std::string &axes, bool isRank) {
+static void requireType(const Invocation &call, std::size_t argument, DType dtype, std::size_t axes,
+                        bool orMore, bool isRank) {
   const TensorType &type = call.tensors[argument];
   if (type.dtype == dtype && isRank)
     return;
   throw Error(call.kernel->name + ": its description takes " +
               call.kernel->arguments[argument].name + " as " + std::string(name_of(dtype)) +
-              " with " + axes + ", but it is " + std::string(name_of(type.dtype)) + " " +
+              " with " + std::to_string(axes) + (axes == 1 ? " axis" : " axes") +
+              (orMore ? " or more" : "") + ", but it is " + std::string(name_of(type.dtype)) + " " +
               toString(type.shape));
-}
-
-static std::string axesText(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " axis" : " axes");
 }
 
 void Use::lengths(std::size_t argument, DType dtype, std::size_t rank, std::int64_t *extents,
@@ -187,7 +188,7 @@ void Use::lengths(std::size_t argument, DType dtype, std::size_t rank, std::int6
   const TensorType &type = call.tensors[argument];
   if (!type.present)
     return;
-  requireType(call, argument, dtype, axesText(rank), type.shape.size() == rank);
+  requireType(call, argument, dtype, rank, false, type.shape.size() == rank);
   const Shape steps = stridesOf(type);
   const std::vector<std::size_t> places = call.stored_axes(argument);
   for (std::size_t i = 0; i < rank; ++i) {
@@ -201,8 +202,7 @@ void Use::mergedLengths(std::size_t argument, DType dtype, std::size_t rank, std
   const TensorType &type = call.tensors[argument];
   if (!type.present)
     return;
-  requireType(call, argument, dtype, axesText(rank - 1) + " or more",
-              type.shape.size() + 1 >= rank && place < rank);
+  requireType(call, argument, dtype, rank - 1, true, type.shape.size() + 1 >= rank && place < rank);
   const Shape steps = stridesOf(type);
   const std::size_t end = type.shape.size() + 1 - rank + place; // behind the axes that become one
   for (std::size_t i = 0; i < rank; ++i) {

@@ -15,12 +15,25 @@ struct HistogramConfig {
 };
 SECTILE_CONFIG(HistogramConfig, block, warps, bins)
 
-Kernel clear{"histogram_clear", [](View<std::int32_t, 1> counts) {
+struct ClearArguments {
+  View<std::int32_t, 1> counts;
+};
+SECTILE_STRUCT(ClearArguments, counts)
+
+Kernel clear{"histogram_clear", [](const ClearArguments &a) {
+               const auto &[counts] = a;
                counts.tile(256).store(program_id(0), zeros<std::int32_t>(256));
              }};
 
-Kernel count{"histogram", [](View<const std::int32_t, 1> x, View<std::int32_t, 1> counts,
-                             Int blocks, const HistogramConfig &config) {
+struct HistogramArguments {
+  View<const std::int32_t, 1> x;
+  View<std::int32_t, 1> counts;
+  Int blocks;
+};
+SECTILE_STRUCT(HistogramArguments, x, counts, blocks)
+
+Kernel count{"histogram", [](const HistogramArguments &a, const HistogramConfig &config) {
+               const auto &[x, counts, blocks] = a;
                auto from = x.tile(config.block).padding(-1);
                auto total = zeros<std::int32_t>(config.bins);
                auto first = program_id(0) * blocks;
@@ -36,28 +49,16 @@ KernelSpec sectile::histogramSpec() {
   KernelSpec spec;
   spec.name = "histogram";
   spec.summary = "counts[i] = how often i occurs in x";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"N"},
-       .dtypes = {DType::int32},
-       .sample =
-           [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-             const std::int64_t bins = call.options.integer("bins");
-             for (std::int32_t &value : array.as<std::int32_t>())
-               value = static_cast<std::int32_t>(
-                   static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bins + 4)) - 2);
-           },
-       .doc = "what is below 0, or bins or more, is not counted"},
-      {.name = "counts",
-       .output = true,
-       .axes = {"C"},
-       .dtypes = {DType::int32},
-       .doc = "of 0 to bins - 1"}};
-  spec.options = {{.name = "bins",
-                   .kind = OptionSpec::integer,
-                   .initial = "256",
-                   .samples = {"1", "10", "1000"},
-                   .doc = "1 to 4096"}};
+  const auto sample = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    const std::int64_t bins = call.options.integer("bins");
+    for (std::int32_t &value : array.as<std::int32_t>())
+      value = static_cast<std::int32_t>(
+          static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bins + 4)) - 2);
+  };
+  spec.add_arguments(
+      {{"x: [N] i32", "what is below 0, or bins or more, is not counted", {.sample = sample}},
+       {"-> counts: [C] i32", "of 0 to bins - 1"}});
+  spec.add_options({{"bins: integer = 256 e.g. 1, 10, 1000", "1 to 4096"}});
   spec.config = blockConfig;
   spec.typical = {{"N", 1 << 20}};
   spec.small = {{"N", 1000}};
@@ -72,13 +73,13 @@ KernelSpec sectile::histogramSpec() {
   };
   spec.spaces = blockSpaces("histogram");
   spec.apply = [](Use &use) {
-    const HistogramConfig chosen{use.field("block"), use.field("warps"),
-                                 static_cast<int>(powerFor(use.call.extent("C"), 32, 4096))};
-    const auto counts = use.tensor<std::int32_t, 1>("counts");
-    const std::int64_t blocks = ceilDiv(use.call.extent("N"), chosen.block),
+    const std::int64_t bins = use.extent("C");
+    const auto config =
+        use.config_as(HistogramConfig{.bins = static_cast<int>(powerFor(bins, 32, 4096))});
+    const std::int64_t blocks = ceilDiv(use.extent("N"), config.block),
                        each = std::max<std::int64_t>(ceilDiv(blocks, 512), 1);
-    use(clear, Grid(ceilDiv(use.call.extent("C"), 256)), counts);
-    use(count, Grid(ceilDiv(blocks, each)), use.tensor<std::int32_t, 1>("x"), counts, each, chosen);
+    use(clear, ceilDiv(bins, 256));
+    use(count, ceilDiv(blocks, each), config, {{"blocks", each}});
   };
   return spec;
 }

@@ -14,7 +14,6 @@ using namespace sectile;
 namespace {
 
 enum Op { sumOp, meanOp, prodOp, maxOp, minOp, argmaxOp, argminOp };
-const std::vector<std::string> names = {"sum", "mean", "prod", "max", "min", "argmax", "argmin"};
 
 struct ReduceConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -118,10 +117,7 @@ Kernel find{
       y.fix(1, part).tile(m).store(row, place);
     }};
 
-int opOf(const Invocation &call) {
-  return static_cast<int>(std::find(names.begin(), names.end(), call.options.choice("op")) -
-                          names.begin());
-}
+int opOf(const Invocation &call) { return choiceOf(call, "op"); }
 
 // As many as a large chip runs at once, and what each of them holds of a row that several share.
 constexpr std::int64_t programs = 512, longestPart = 2048, typicalRows = 1024;
@@ -137,23 +133,17 @@ KernelSpec sectile::reduceSpec() {
   KernelSpec spec;
   spec.name = "reduce";
   spec.summary = "y = sum, mean, product, extreme or its place of each row of x";
-  spec.arguments = {rowsArgument("rows of any length; a single axis is all elements"),
-                    {.name = "y",
-                     .output = true,
-                     .axes = {"..."},
-                     .dtype_by =
-                         [](const Invocation &call) {
-                           const int op = opOf(call);
-                           const bool wide = op == argmaxOp || op == argminOp ||
-                                             (op <= prodOp && call.dtype("x") == DType::int32);
-                           return wide ? DType::int64 : call.dtype("x");
-                         },
-                     .doc = "like x; places, and sums and products of integers, are i64"}};
-  spec.options = {{.name = "op",
-                   .kind = OptionSpec::choice,
-                   .initial = "sum",
-                   .choices = names,
-                   .doc = "what is worked out"}};
+  const auto dtypeOf = [](const Invocation &call) {
+    const int op = opOf(call);
+    const bool wide =
+        op == argmaxOp || op == argminOp || (op <= prodOp && call.dtype("x") == DType::int32);
+    return wide ? DType::int64 : call.dtype("x");
+  };
+  spec.add_arguments({rowsArgument("rows of any length; a single axis is all elements"),
+                      {"-> y: [...]",
+                       "like x; places, and sums and products of integers, are i64",
+                       {.dtype_by = dtypeOf}}});
+  spec.add_options({{"op: sum|mean|prod|max|min|argmax|argmin = sum", "what is worked out"}});
   configureRows(spec, "N");
   // Few long rows are cut into parts, for which smaller programs are better.
   const auto many = spec.defaults;
@@ -177,8 +167,7 @@ KernelSpec sectile::reduceSpec() {
     if (op == meanOp && call.dtype("x") == DType::int32)
       throw InputError("reduce: the mean is of floats only");
     if (op >= maxOp && call.extent("N") == 0 && elementCount(call.leading) != 0)
-      throw InputError("reduce: a row without elements has no " +
-                       names[static_cast<std::size_t>(op)]);
+      throw InputError("reduce: a row without elements has no " + call.options.choice("op"));
   };
   spec.reference = reduceReference;
   spec.apply = [](Use &use) {

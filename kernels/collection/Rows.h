@@ -29,18 +29,24 @@ inline std::int64_t powerFor(std::int64_t length, std::int64_t least, std::int64
                     least, most);
 }
 
-inline ArgumentSpec rowsArgument(const char *doc) {
-  return {.name = "x",
-          .axes = {"...", "N"},
-          .dtypes = {DType::float32, DType::float16, DType::bfloat16, DType::int32},
-          .sample =
-              [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                std::normal_distribution<double> normal(0, is_floating(array.dtype) ? 1 : 20);
-                fillDrawn(array, [&] {
-                  return is_floating(array.dtype) ? normal(random) : std::round(normal(random));
-                });
-              },
-          .doc = doc};
+inline ArgumentRow rowsArgument(const char *doc) {
+  const auto sample = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+    std::normal_distribution<double> normal(0, is_floating(array.dtype) ? 1 : 20);
+    fillDrawn(array, [&] {
+      return is_floating(array.dtype) ? normal(random) : std::round(normal(random));
+    });
+  };
+  return {"x: [..., N] f32|f16|bf16|i32", doc, {.sample = sample}};
+}
+
+// The place of the option's value among its choices.
+inline int choiceOf(const Invocation &call, const std::string &option) {
+  const auto &options = call.kernel->options;
+  const auto spec = std::find_if(options.begin(), options.end(),
+                                 [&](const OptionSpec &one) { return one.name == option; });
+  return static_cast<int>(
+      std::find(spec->choices.begin(), spec->choices.end(), call.options.choice(option)) -
+      spec->choices.begin());
 }
 
 // Blocks of a row for a number of warps, for the tuner.

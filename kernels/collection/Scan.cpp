@@ -10,7 +10,6 @@ using namespace sectile;
 namespace {
 
 enum Op { sumOp, prodOp, maxOp, minOp };
-const std::vector<std::string> names = {"cumsum", "cumprod", "cummax", "cummin"};
 
 struct ScanConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -19,10 +18,18 @@ struct ScanConfig {
 };
 SECTILE_CONFIG(ScanConfig, block, rows, warps, op, reverse)
 
+template <class T, class Out> struct ScanArguments {
+  View<const T, 2> x;
+  View<Out, 2> y;
+};
+template <class T, class Out>
+SECTILE_STRUCT((ScanArguments<T, Out>), x, y)
+
 // Extremes are combined in T, sums and products in A.
 template <class T, class A, class Out, bool extremes>
 Kernel scanRows{
-    "scan", [](View<const T, 2> x, View<Out, 2> y, const ScanConfig &config) {
+    "scan", [](const ScanArguments<T, Out> &a, const ScanConfig &config) {
+      const auto &[x, y] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0);
       const bool largest = config.op == maxOp, product = config.op == prodOp;
@@ -58,10 +65,7 @@ Kernel scanRows{
       }
     }};
 
-int opOf(const Invocation &call) {
-  return static_cast<int>(std::find(names.begin(), names.end(), call.options.choice("op")) -
-                          names.begin());
-}
+int opOf(const Invocation &call) { return choiceOf(call, "op"); }
 
 } // namespace
 
@@ -69,26 +73,14 @@ KernelSpec sectile::scanSpec() {
   KernelSpec spec;
   spec.name = "scan";
   spec.summary = "y[i] = x[0] to x[i] of each row combined";
-  spec.arguments = {rowsArgument("rows of any length"),
-                    {.name = "y",
-                     .output = true,
-                     .axes = {"...", "N"},
-                     .dtype_by =
-                         [](const Invocation &call) {
-                           return opOf(call) <= prodOp && call.dtype("x") == DType::int32
-                                      ? DType::int64
-                                      : call.dtype("x");
-                         },
-                     .doc = "like x; sums and products of integers are i64"}};
-  spec.options = {{.name = "op",
-                   .kind = OptionSpec::choice,
-                   .initial = "cumsum",
-                   .choices = names,
-                   .doc = "how elements are combined"},
-                  {.name = "reverse",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "y[i] combines x[i] to the last"}};
+  const auto dtypeOf = [](const Invocation &call) {
+    return opOf(call) <= prodOp && call.dtype("x") == DType::int32 ? DType::int64 : call.dtype("x");
+  };
+  spec.add_arguments(
+      {rowsArgument("rows of any length"),
+       {"-> y: [..., N]", "like x; sums and products of integers are i64", {.dtype_by = dtypeOf}}});
+  spec.add_options({{"op: cumsum|cumprod|cummax|cummin = cumsum", "how elements are combined"},
+                    {"reverse: flag = false", "y[i] combines x[i] to the last"}});
   configureRows(spec, "N");
   // Longer rows go in blocks: a scan of more takes longer than what they carry.
   spec.defaults = [](const Invocation &call, const std::string &target) {
@@ -101,16 +93,12 @@ KernelSpec sectile::scanSpec() {
   spec.reference = scanReference;
   spec.apply = [](Use &use) {
     const int op = opOf(use.call);
-    const ScanConfig chosen{.block = use.field("block"),
-                            .rows = use.field("rows"),
-                            .warps = use.field("warps"),
-                            .op = op,
-                            .reverse = use.call.options.flag("reverse")};
-    const std::int64_t programs = ceilDiv(elementCount(use.call.leading), chosen.rows);
+    const auto config =
+        use.config_as(ScanConfig{.op = op, .reverse = use.call.options.flag("reverse")});
+    const std::int64_t programs = use.extent("N") ? ceilDiv(use.extent("..."), config.rows) : 0;
     auto scanned = [&]<class T, class A, class Out, bool extremes>(std::tuple<T, A, Out>,
                                                                    std::bool_constant<extremes>) {
-      use(scanRows<T, A, Out, extremes>, Grid(use.call.extent("N") ? programs : 0),
-          use.rows<T>("x"), use.rows<Out>("y"), chosen);
+      use(scanRows<T, A, Out, extremes>, programs, config);
     };
     for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class T>(T zero) {
       using Wide = std::conditional_t<std::integral<T>, std::int64_t, float>;

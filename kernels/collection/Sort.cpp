@@ -207,22 +207,13 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {rowsArgument("rows of any length")};
+  spec.add_arguments({rowsArgument("rows of any length")});
   if (keys)
-    spec.arguments.push_back({.name = "y",
-                              .output = true,
-                              .axes = {"...", "N"},
-                              .like = "x",
-                              .doc = "the smallest first; NaN is above all numbers, -0 below +0"});
-  spec.arguments.push_back({.name = "indices",
-                            .output = true,
-                            .axes = {"...", "N"},
-                            .dtypes = {DType::int64},
-                            .doc = "where the sorted elements were; equals keep their order"});
-  spec.options = {{.name = "descending",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "the largest first"}};
+    spec.add_arguments(
+        {{"-> y: [..., N] like x", "the smallest first; NaN is above all numbers, -0 below +0"}});
+  spec.add_arguments(
+      {{"-> indices: [..., N] i64", "where the sorted elements were; equals keep their order"}});
+  spec.add_options({{"descending: flag = false", "the largest first"}});
   spec.config = blockConfig;
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 3}, {"N", 100}};
@@ -267,26 +258,12 @@ KernelSpec sectile::topkSpec() {
   KernelSpec spec;
   spec.name = "topk";
   spec.summary = "y = the k largest of each row of x, and where they are";
-  spec.arguments = {rowsArgument("rows of any length"),
-                    {.name = "y",
-                     .output = true,
-                     .axes = {"...", "K"},
-                     .like = "x",
-                     .doc = "the largest first; NaN is above all numbers, -0 below +0"},
-                    {.name = "indices",
-                     .output = true,
-                     .axes = {"...", "K"},
-                     .dtypes = {DType::int64},
-                     .doc = "where they are; of equals the first"}};
-  spec.options = {{.name = "k",
-                   .kind = OptionSpec::integer,
-                   .initial = "8",
-                   .samples = {"1", "17"},
-                   .doc = "how many, 1 to 1024"},
-                  {.name = "largest",
-                   .kind = OptionSpec::flag,
-                   .initial = "true",
-                   .doc = "false: the smallest, the smallest first"}};
+  spec.add_arguments(
+      {rowsArgument("rows of any length"),
+       {"-> y: [..., K] like x", "the largest first; NaN is above all numbers, -0 below +0"},
+       {"-> indices: [..., K] i64", "where they are; of equals the first"}});
+  spec.add_options({{"k: integer = 8 e.g. 1, 17", "how many, 1 to 1024"},
+                    {"largest: flag = true", "false: the smallest, the smallest first"}});
   spec.config = {{"block", "elements of a row held at once, at least k"},
                  {"warps", "warps of one program"}};
   spec.typical = {{"...", 1024}, {"N", 4096}};

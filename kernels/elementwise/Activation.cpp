@@ -40,19 +40,20 @@ Kernel activationBackward{
                      activationDerivativeFor<T>(static_cast<Activation>(config.kind), values));
     }};
 
-std::vector<OptionSpec> options() {
-  return {{.name = "kind",
-           .kind = OptionSpec::choice,
-           .initial = "gelu",
-           .choices = activationNames(),
-           .doc = "the function; gelu by the error function, gelu_tanh by its approximation"}};
+void fill(KernelSpec &spec, const std::vector<ArgumentRow> &others) {
+  spec.add_arguments({{"x: [...] f32|f16|bf16", "any shape"}});
+  spec.add_arguments(others);
+  spec.options = {
+      {.name = "kind",
+       .kind = OptionSpec::choice,
+       .initial = "gelu",
+       .choices = activationNames(),
+       .doc = "the function; gelu by the error function, gelu_tanh by its approximation"}};
+  addElementsConfig(spec);
 }
 
-ArgumentSpec input() {
-  return {.name = "x",
-          .axes = {"..."},
-          .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-          .doc = "any shape"};
+int kindOf(const Use &use) {
+  return static_cast<int>(activationOf(use.call.options.choice("kind")));
 }
 
 } // namespace
@@ -61,15 +62,7 @@ KernelSpec sectile::activationSpec() {
   KernelSpec spec;
   spec.name = "activation";
   spec.summary = "y = f(x), element by element";
-  spec.arguments = {input(),
-                    {.name = "y",
-                     .output = true,
-                     .axes = {"..."},
-                     .like = "x",
-                     .over = {"x"},
-                     .doc = "the function's values"}};
-  spec.options = options();
-  addElementsConfig(spec);
+  fill(spec, {{"-> y: [...] like x over x", "the function's values"}});
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     return std::vector{
@@ -77,8 +70,7 @@ KernelSpec sectile::activationSpec() {
   };
   spec.apply = [](Use &use) {
     const Together together(use, {"x", "y"});
-    const ElementsConfig chosen = elementsConfig(
-        use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
+    const ElementsConfig chosen = elementsConfig(use, together, kindOf(use));
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(activationKernel<T>, programsFor(together, chosen), together.of<T>("x"),
           together.of<T>("y"), chosen);
@@ -91,16 +83,8 @@ KernelSpec sectile::activationBackwardSpec() {
   KernelSpec spec;
   spec.name = "activation_backward";
   spec.summary = "dx = f'(x) dy, element by element";
-  spec.arguments = {input(),
-                    {.name = "dy", .axes = {"..."}, .like = "x", .doc = "gradient of y"},
-                    {.name = "dx",
-                     .output = true,
-                     .axes = {"..."},
-                     .like = "x",
-                     .over = {"x", "dy"},
-                     .doc = "gradient of x"}};
-  spec.options = options();
-  addElementsConfig(spec);
+  fill(spec, {{"dy: [...] like x", "gradient of y"},
+              {"-> dx: [...] like x over x, dy", "gradient of x"}});
   spec.factor = 3;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
@@ -109,8 +93,7 @@ KernelSpec sectile::activationBackwardSpec() {
   };
   spec.apply = [](Use &use) {
     const Together together(use, {"x", "dy", "dx"});
-    const ElementsConfig chosen = elementsConfig(
-        use, together, static_cast<int>(activationOf(use.call.options.choice("kind"))));
+    const ElementsConfig chosen = elementsConfig(use, together, kindOf(use));
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
       use(activationBackward<T>, programsFor(together, chosen), together.of<T>("x"),
           together.of<T>("dy"), together.of<T>("dx"), chosen);

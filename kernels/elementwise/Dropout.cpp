@@ -26,28 +26,18 @@ Kernel dropout{Backward ? "dropout_backward" : "dropout",
                      .store(at.outer, at.row, at.column, where(kept, values * scale, 0.0f));
                }};
 
+// `from` is dropped out to `to`.
 template <bool Backward>
-KernelSpec specOf(const char *name, const char *summary, const char *from, const char *to,
-                  const char *fromDoc, const char *toDoc) {
+KernelSpec specOf(const char *name, const char *summary, const std::string &from,
+                  const std::string &to, const char *fromDoc, const char *toDoc) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {
-      {.name = from,
-       .axes = {"..."},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = fromDoc},
-      {.name = to, .output = true, .axes = {"..."}, .like = from, .over = {from}, .doc = toDoc}};
-  spec.options = {{.name = "p",
-                   .kind = OptionSpec::number,
-                   .initial = "0.5",
-                   .samples = {"0", "0.25"},
-                   .doc = "how probably an element is left out, from 0 to 1"},
-                  {.name = "seed",
-                   .kind = OptionSpec::seed,
-                   .initial = "0",
-                   .samples = {"7", "18446744073709551615"},
-                   .doc = "of the random numbers; 64 bits"}};
+  spec.add_arguments({{from + ": [...] f32|f16|bf16", fromDoc},
+                      {"-> " + to + ": [...] like " + from + " over " + from, toDoc}});
+  spec.add_options(
+      {{"p: number = 0.5 e.g. 0, 0.25", "how probably an element is left out, from 0 to 1"},
+       {"seed: seed = 0 e.g. 7, 18446744073709551615", "of the random numbers; 64 bits"}});
   addElementsConfig(spec);
   spec.check = [](const Invocation &call) {
     const double p = call.options.number("p");
@@ -59,7 +49,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *from, const
     return std::vector{
         dropoutReference(in[0], call.options.number("p"), call.options.seed("seed"), arithmetic)};
   };
-  spec.apply = [from = std::string(from), to = std::string(to)](Use &use) {
+  spec.apply = [from, to](Use &use) {
     const Together together(use, {from, to});
     const ElementsConfig chosen = elementsConfig(use, together);
     const double p = use.call.options.number("p");

@@ -18,9 +18,18 @@ struct EmbeddingConfig {
 };
 SECTILE_CONFIG(EmbeddingConfig, rows, block, warps)
 
+template <class T, class Number> struct EmbeddingArguments {
+  View<const T, 2> table;
+  View<const Number, 1> indices;
+  View<T, 2> y;
+};
 template <class T, class Number>
-Kernel embedding{"embedding", [](View<const T, 2> table, View<const Number, 1> indices,
-                                 View<T, 2> y, const EmbeddingConfig &config) {
+SECTILE_STRUCT((EmbeddingArguments<T, Number>), table, indices, y)
+
+template <class T, class Number>
+Kernel embedding{"embedding",
+                 [](const EmbeddingArguments<T, Number> &a, const EmbeddingConfig &config) {
+                   const auto &[table, indices, y] = a;
                    const int m = config.rows, n = config.block;
                    auto row = program_id(0), block = program_id(1);
                    auto inside = row * m + arange(0, m) < indices.extent(0);
@@ -31,21 +40,37 @@ Kernel embedding{"embedding", [](View<const T, 2> table, View<const Number, 1> i
                    y.tile(m, n).store(row, block, table.tile(m, n).gather(number, block));
                  }};
 
+template <class Number> struct EmbeddingCheckArguments {
+  View<const Number, 1> indices;
+  Int V;
+};
+template <class Number>
+SECTILE_STRUCT(EmbeddingCheckArguments<Number>, indices, V)
+
 // Reports what is no row, once for all the launches that then take it for one.
 template <class Number>
 Kernel embeddingCheck{
-    "embedding_check", [](View<const Number, 1> indices, Int rows, const EmbeddingConfig &config) {
+    "embedding_check", [](const EmbeddingCheckArguments<Number> &a, const EmbeddingConfig &config) {
+      const auto &[indices, rows] = a;
       const int n = config.block;
       auto inside = program_id(0) * n + arange(0, n) < indices.extent(0);
       auto number = indices.tile(n).load(program_id(0));
       device_assert(!inside || (number >= 0 && number < rows), "an index is a row of the table");
     }};
 
+template <class T> struct EmbeddingBackwardArguments {
+  Ptr<const std::int32_t> places, starts;
+  View<const T, 2> dy;
+  View<T, 2> dtable;
+};
+template <class T>
+SECTILE_STRUCT(EmbeddingBackwardArguments<T>, places, starts, dy, dtable)
+
 // One row of the table: the sum of dy at the places of its index, in their order.
 template <class T>
 Kernel embeddingBackward{"embedding_backward",
-                         [](Ptr<const std::int32_t> places, Ptr<const std::int32_t> starts,
-                            View<const T, 2> dy, View<T, 2> dtable, const EmbeddingConfig &config) {
+                         [](const EmbeddingBackwardArguments<T> &a, const EmbeddingConfig &config) {
+                           const auto &[places, starts, dy, dtable] = a;
                            const int m = config.rows, n = config.block;
                            auto row = program_id(0), block = program_id(1);
                            auto begin = cast<Index>(load(starts + row)),
@@ -59,18 +84,14 @@ Kernel embeddingBackward{"embedding_backward",
                            dtable.at(row).tile(n).store(block, sum(total, 0));
                          }};
 
-ArgumentSpec indices() {
-  return {.name = "indices",
-          .axes = {"..."},
-          .dtypes = {DType::int64, DType::int32},
-          .sample =
-              [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-                const auto rows =
-                    static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("V"), 1));
-                fillDrawn(array, [&] { return static_cast<double>(random() % rows); });
-              },
-          .doc = "numbers of rows; another is an error (an assertion's)"};
+void sampleIndices(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const auto rows = static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("V"), 1));
+  fillDrawn(array, [&] { return static_cast<double>(random() % rows); });
 }
+
+const ArgumentRow indices{"indices: [...] i64|i32",
+                          "numbers of rows; another is an error (an assertion's)",
+                          {.sample = sampleIndices}};
 
 void check(const Invocation &call) {
   if (call.extent("V") == 0 && elementCount(call.leading) != 0)
@@ -103,41 +124,27 @@ void fill(KernelSpec &spec, const char *part, std::int64_t rows) {
        }}};
 }
 
-EmbeddingConfig configOf(const Use &use) {
-  return {use.field("rows"), use.field("block"), use.field("warps")};
-}
-
 } // namespace
 
 KernelSpec sectile::embeddingSpec() {
   KernelSpec spec;
   spec.name = "embedding";
   spec.summary = "y = table[indices]: rows of a table by their numbers";
-  spec.arguments = {
-      {.name = "table",
-       .axes = {"V", "H"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "V rows"},
-      indices(),
-      {.name = "y",
-       .output = true,
-       .axes = {"...", "H"},
-       .like = "table",
-       .doc = "a row for each index"},
-  };
+  spec.add_arguments({{"table: [V, H] f32|f16|bf16", "V rows"},
+                      indices,
+                      {"-> y: [..., H] like table", "a row for each index"}});
   fill(spec, "", 2);
   spec.reference = [](const Invocation &, std::span<const HostArray> in, Arithmetic arithmetic) {
     return std::vector{embeddingReference(in[0], in[1], arithmetic)};
   };
   spec.apply = [](Use &use) {
-    const EmbeddingConfig chosen = configOf(use);
-    const std::int64_t width = use.call.extent("H");
+    const auto config = use.config_as<EmbeddingConfig>();
+    const std::int64_t width = use.extent("H");
+    const Grid grid(width ? ceilDiv(use.extent("..."), config.rows) : 0,
+                    ceilDiv(width, config.block));
     for_dtype<float, half, bfloat16>(use.call.dtype("table"), [&]<class T>(T) {
       for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
-        const auto numbers = use.elements<Number>("indices");
-        use(embedding<T, Number>,
-            Grid(width ? ceilDiv(numbers.extent(0), chosen.rows) : 0, ceilDiv(width, chosen.block)),
-            use.tensor<T, 2>("table"), numbers, use.rows<T>("y"), chosen);
+        use(embedding<T, Number>, grid, config);
       });
     });
   };
@@ -148,19 +155,11 @@ KernelSpec sectile::embeddingBackwardSpec() {
   KernelSpec spec;
   spec.name = "embedding_backward";
   spec.summary = "gradient of the table of y = table[indices]: the sum of dy at each row's places";
-  spec.arguments = {
-      {.name = "table",
-       .axes = {"V", "H"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "as in embedding; only its shape counts"},
-      indices(),
-      {.name = "dy", .axes = {"...", "H"}, .like = "table", .doc = "gradient of y"},
-      {.name = "dtable",
-       .output = true,
-       .axes = {"V", "H"},
-       .like = "table",
-       .doc = "gradient of the table; 0 in rows that no index names"},
-  };
+  spec.add_arguments(
+      {{"table: [V, H] f32|f16|bf16", "as in embedding; only its shape counts"},
+       indices,
+       {"dy: [..., H] like table", "gradient of y"},
+       {"-> dtable: [V, H] like table", "gradient of the table; 0 in rows that no index names"}});
   fill(spec, "embedding_backward", 4);
   spec.factor = 3;
   spec.check = [](const Invocation &call) {
@@ -174,16 +173,15 @@ KernelSpec sectile::embeddingBackwardSpec() {
     return std::vector{embeddingBackwardReference(in[0], in[1], in[2], arithmetic)};
   };
   spec.apply = [](Use &use) {
-    const EmbeddingConfig chosen = configOf(use);
-    const std::int64_t rows = use.call.extent("V"), width = use.call.extent("H");
+    const auto config = use.config_as<EmbeddingConfig>();
+    const std::int64_t rows = use.extent("V"), width = use.extent("H");
     for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
-      const auto numbers = use.elements<Number>("indices");
       const EmbeddingConfig wide{.block = 1024};
-      use(embeddingCheck<Number>, ceilDiv(numbers.extent(0), wide.block), numbers, rows, wide);
-      const SortedPlaces sorted = sortPlaces(use, numbers, rows);
+      use(embeddingCheck<Number>, ceilDiv(use.extent("..."), wide.block), wide);
+      const auto [places, starts] = sortPlaces(use, use.elements<Number>("indices"), rows);
       for_dtype<float, half, bfloat16>(use.call.dtype("dy"), [&]<class T>(T) {
-        use(embeddingBackward<T>, Grid(width ? rows : 0, ceilDiv(width, chosen.block)),
-            sorted.places, sorted.starts, use.rows<T>("dy"), use.tensor<T, 2>("dtable"), chosen);
+        use(embeddingBackward<T>, Grid(width ? rows : 0, ceilDiv(width, config.block)), config,
+            {{"places", places}, {"starts", starts}});
       });
     });
   };

@@ -49,34 +49,24 @@ Activation gelu(const OptionValues &options) {
   return options.choice("approximate") == "tanh" ? Activation::gelu_tanh : Activation::gelu;
 }
 
-ArgumentSpec argument(const char *name, const char *doc, bool output = false,
-                      const std::vector<std::string> &over = {}) {
-  return {
-      .name = name, .output = output, .axes = {"..."}, .like = "gate", .over = over, .doc = doc};
-}
-
-KernelSpec begin(const char *name, const char *summary, KindOf kindOf) {
+KernelSpec begin(const char *name, const char *summary, KindOf kindOf,
+                 const std::vector<ArgumentRow> &others) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {{.name = "gate",
-                     .axes = {"..."},
-                     .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-                     .doc = "any shape; the halves of one array may be gate and up"},
-                    argument("up", "the same shape")};
+  spec.add_arguments(
+      {{"gate: [...] f32|f16|bf16", "any shape; the halves of one array may be gate and up"},
+       {"up: [...] like gate", "the same shape"}});
+  spec.add_arguments(others);
   if (kindOf == gelu)
-    spec.options = {{.name = "approximate",
-                     .kind = OptionSpec::choice,
-                     .initial = "none",
-                     .choices = {"none", "tanh"},
-                     .doc = "gelu by the error function, or by tanh"}};
+    spec.add_options({{"approximate: none|tanh = none", "gelu by the error function, or by tanh"}});
   addElementsConfig(spec);
   return spec;
 }
 
 KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
-  KernelSpec spec = begin(name, summary, kindOf);
-  spec.arguments.push_back(argument("y", "the gated values", true, {"gate", "up"}));
+  KernelSpec spec =
+      begin(name, summary, kindOf, {{"-> y: [...] like gate over gate, up", "the gated values"}});
   spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
                             Arithmetic arithmetic) {
     return std::vector{gatedReference(in[0], in[1], kindOf(call.options), arithmetic)};
@@ -94,10 +84,10 @@ KernelSpec forward(const char *name, const char *summary, KindOf kindOf) {
 }
 
 KernelSpec backward(const char *name, const char *summary, KindOf kindOf) {
-  KernelSpec spec = begin(name, summary, kindOf);
-  spec.arguments.push_back(argument("dy", "gradient of y"));
-  spec.arguments.push_back(argument("dgate", "gradient of gate", true, {"gate", "up", "dy"}));
-  spec.arguments.push_back(argument("dup", "gradient of up", true, {"gate", "up", "dy"}));
+  KernelSpec spec = begin(name, summary, kindOf,
+                          {{"dy: [...] like gate", "gradient of y"},
+                           {"-> dgate: [...] like gate over gate, up, dy", "gradient of gate"},
+                           {"-> dup: [...] like gate over gate, up, dy", "gradient of up"}});
   spec.factor = 3;
   spec.reference = [kindOf](const Invocation &call, std::span<const HostArray> in,
                             Arithmetic arithmetic) {

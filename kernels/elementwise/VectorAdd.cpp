@@ -24,19 +24,9 @@ KernelSpec sectile::vectorAddSpec() {
   KernelSpec spec;
   spec.name = "vector_add";
   spec.summary = "z = x + y, element by element";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"..."},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16, DType::float64},
-       .doc = "any shape"},
-      {.name = "y", .axes = {"..."}, .like = "x", .doc = "the same shape"},
-      {.name = "z",
-       .output = true,
-       .axes = {"..."},
-       .like = "x",
-       .over = {"x", "y"},
-       .doc = "the sum"},
-  };
+  spec.add_arguments({{"x: [...] f32|f16|bf16|f64", "any shape"},
+                      {"y: [...] like x", "the same shape"},
+                      {"-> z: [...] like x over x, y", "the sum"}});
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     return std::vector{vectorAddReference(inputs[0], inputs[1], arithmetic)};

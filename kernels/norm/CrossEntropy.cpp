@@ -28,12 +28,23 @@ SECTILE_CONFIG(CrossEntropyConfig, block, rows, warps, smooth)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+template <class T, class Target> struct CrossEntropyArguments {
+  View<const T, 2> logits;
+  View<const Target, 1> targets;
+  View<float, 1> loss, lse;
+  Tile<std::int64_t> ignore_index;
+  Float label_smoothing, lse_square;
+};
+template <class T, class Target>
+SECTILE_STRUCT((CrossEntropyArguments<T, Target>), logits, targets, loss, lse, ignore_index,
+               label_smoothing, lse_square)
+
 // Logits are read once: the largest so far and the sum relative to it.
 template <class T, class Target>
 Kernel crossEntropy{
-    "cross_entropy", [](View<const T, 2> logits, View<const Target, 1> targets, View<float, 1> loss,
-                        View<float, 1> lse, Tile<std::int64_t> ignored, Float smoothing,
-                        Float square, const CrossEntropyConfig &config) {
+    "cross_entropy",
+    [](const CrossEntropyArguments<T, Target> &a, const CrossEntropyConfig &config) {
+      const auto &[logits, targets, loss, lse, ignored, smoothing, square] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0);
       auto number = row * m + arange(0, m);
@@ -83,12 +94,20 @@ Int counted(const View<const Target, 1> &targets, const Tile<std::int64_t> &igno
   return sum(count, 0);
 }
 
+template <class Target> struct CrossEntropyMeanArguments {
+  View<const float, 1> losses;
+  View<const Target, 1> targets;
+  View<float, 1> loss;
+  Tile<std::int64_t> ignore_index;
+};
+template <class Target>
+SECTILE_STRUCT(CrossEntropyMeanArguments<Target>, losses, targets, loss, ignore_index)
+
 // The losses of all rows as one; 0/0 where no target counts.
 template <class Target>
 Kernel crossEntropyMean{"cross_entropy_mean",
-                        [](View<const float, 1> losses, View<const Target, 1> targets,
-                           View<float, 1> loss, Tile<std::int64_t> ignored,
-                           const MeanConfig &config) {
+                        [](const CrossEntropyMeanArguments<Target> &a, const MeanConfig &config) {
+                          const auto &[losses, targets, loss, ignored] = a;
                           Float count = 1.0f;
                           if (config.mean)
                             count = cast<float>(counted(targets, ignored, config.block));
@@ -102,13 +121,22 @@ Kernel crossEntropyMean{"cross_entropy_mean",
                           store(loss.ptr(), result);
                         }};
 
+template <class Target> struct CrossEntropyShareArguments {
+  View<const Target, 1> targets;
+  View<float, 1> share;
+  Tile<std::int64_t> ignore_index;
+};
+template <class Target>
+SECTILE_STRUCT(CrossEntropyShareArguments<Target>, targets, share, ignore_index)
+
 // What a row's gradient is multiplied by in a mean.
 template <class Target>
-Kernel crossEntropyShare{
-    "cross_entropy_share", [](View<const Target, 1> targets, View<float, 1> share,
-                              Tile<std::int64_t> ignored, const MeanConfig &config) {
-      store(share.ptr(), 1.0f / cast<float>(counted(targets, ignored, config.block)));
-    }};
+Kernel crossEntropyShare{"cross_entropy_share",
+                         [](const CrossEntropyShareArguments<Target> &a, const MeanConfig &config) {
+                           const auto &[targets, share, ignored] = a;
+                           store(share.ptr(),
+                                 1.0f / cast<float>(counted(targets, ignored, config.block)));
+                         }};
 
 struct CrossEntropyBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -116,13 +144,23 @@ struct CrossEntropyBackwardConfig {
 };
 SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared)
 
+template <class T, class Target> struct CrossEntropyBackwardArguments {
+  View<const T, 2> logits;
+  View<const Target, 1> targets;
+  View<const float, 1> lse, dloss, share;
+  View<T, 2> dlogits;
+  Tile<std::int64_t> ignore_index;
+  Float label_smoothing, lse_square;
+};
+template <class T, class Target>
+SECTILE_STRUCT((CrossEntropyBackwardArguments<T, Target>), logits, targets, lse, dloss, share,
+               dlogits, ignore_index, label_smoothing, lse_square)
+
 template <class T, class Target>
 Kernel crossEntropyBackward{
-    "cross_entropy_backward",
-    [](View<const T, 2> logits, View<const Target, 1> targets, View<const float, 1> lse,
-       View<const float, 1> dloss, View<const float, 1> share, View<T, 2> dlogits,
-       Tile<std::int64_t> ignored, Float smoothing, Float square,
-       const CrossEntropyBackwardConfig &config) {
+    "cross_entropy_backward", [](const CrossEntropyBackwardArguments<T, Target> &a,
+                                 const CrossEntropyBackwardConfig &config) {
+      const auto &[logits, targets, lse, dloss, share, dlogits, ignored, smoothing, square] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0), block = program_id(1);
       auto target = cast<std::int64_t>(targets.tile(m).load(row));
@@ -143,29 +181,6 @@ Kernel crossEntropyBackward{
       dlogits.tile(m, n).store(row, block, where(expand(target != ignored, 1), result, 0.0f));
     }};
 
-std::vector<OptionSpec> options() {
-  return {{.name = "reduction",
-           .kind = OptionSpec::choice,
-           .initial = "mean",
-           .choices = {"mean", "sum", "none"},
-           .doc = "of the rows' losses; the mean is over targets that are not ignored"},
-          {.name = "ignore_index",
-           .kind = OptionSpec::integer,
-           .initial = "-100",
-           .samples = {"3", "-1"},
-           .doc = "a target that gives no loss and no gradient"},
-          {.name = "label_smoothing",
-           .kind = OptionSpec::number,
-           .initial = "0",
-           .samples = {"0.1"},
-           .doc = "from 0 to 1: the part of a label that all classes share evenly"},
-          {.name = "lse_square",
-           .kind = OptionSpec::number,
-           .initial = "0",
-           .samples = {"0.01"},
-           .doc = "times lse^2 is added to a row's loss"}};
-}
-
 // Of all rows, or one number.
 std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options) {
   return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
@@ -181,17 +196,10 @@ void sampleTargets(const Invocation &call, HostArray &array, std::mt19937_64 &ra
   });
 }
 
-std::vector<ArgumentSpec> inputs() {
-  return {{.name = "logits",
-           .axes = {"...", "V"},
-           .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-           .doc = "any number of rows, of any length"},
-          {.name = "targets",
-           .axes = {"..."},
-           .dtypes = {DType::int64, DType::int32},
-           .sample = sampleTargets,
-           .doc = "the class of each row; another number than a class or ignore_index is an "
-                  "error (an assertion's)"}};
+// Of standard normal logits.
+void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &) {
+  const double usual = std::log(static_cast<double>(call.extent("V"))) + 0.5;
+  array.assign(std::vector<double>(static_cast<std::size_t>(array.count()), usual));
 }
 
 void check(const Invocation &call) {
@@ -202,8 +210,21 @@ void check(const Invocation &call) {
     throw InputError(call.kernel->name + ": option 'label_smoothing' is from 0 to 1");
 }
 
-void fill(KernelSpec &spec, std::int64_t longest) {
-  spec.options = options();
+// The arguments after the inputs that both kernels have are `own`.
+void fill(KernelSpec &spec, std::int64_t longest, const std::vector<ArgumentRow> &own) {
+  spec.add_arguments({{"logits: [..., V] f32|f16|bf16", "any number of rows, of any length"},
+                      {"targets: [...] i64|i32",
+                       "the class of each row; another number than a class or ignore_index is an "
+                       "error (an assertion's)",
+                       {.sample = sampleTargets}}});
+  spec.add_arguments(own);
+  spec.add_options(
+      {{"reduction: mean|sum|none = mean",
+        "of the rows' losses; the mean is over targets that are not ignored"},
+       {"ignore_index: integer = -100 e.g. 3, -1", "a target that gives no loss and no gradient"},
+       {"label_smoothing: number = 0 e.g. 0.1",
+        "from 0 to 1: the part of a label that all classes share evenly"},
+       {"lse_square: number = 0 e.g. 0.01", "times lse^2 is added to a row's loss"}});
   configureRows(spec, "V", longest);
   spec.spaces.front().part = spec.name;
   spec.typical = {{"...", 4096}, {"V", 32768}};
@@ -230,19 +251,9 @@ KernelSpec sectile::crossEntropySpec() {
   KernelSpec spec;
   spec.name = "cross_entropy";
   spec.summary = "loss = lse - logits[target], with lse = log(sum(exp(logits)))";
-  spec.arguments = inputs();
-  spec.arguments.push_back({.name = "loss",
-                            .output = true,
-                            .axes = {"..."},
-                            .stored = reduced,
-                            .dtypes = {DType::float32},
-                            .doc = "one number unless the reduction is none"});
-  spec.arguments.push_back({.name = "lse",
-                            .output = true,
-                            .axes = {"..."},
-                            .dtypes = {DType::float32},
-                            .doc = "natural logarithm of each row's sum of exponentials"});
-  fill(spec, 2048);
+  fill(spec, 2048,
+       {{"-> loss: [...] f32", "one number unless the reduction is none", {.stored = reduced}},
+        {"-> lse: [...] f32", "natural logarithm of each row's sum of exponentials"}});
   // Each block of a row waits for two sums over the threads: few of them, with much to do for each.
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
     Config config = rows(call, target);
@@ -255,24 +266,18 @@ KernelSpec sectile::crossEntropySpec() {
     return std::vector{result.loss, result.lse};
   };
   spec.apply = [](Use &use) {
-    const OptionValues &options = use.call.options;
-    const std::int64_t ignored = options.integer("ignore_index");
-    const auto smoothing = static_cast<float>(options.number("label_smoothing"));
-    const CrossEntropyConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
-                                    smoothing != 0};
-    const std::string &reduction = options.choice("reduction");
+    const auto config = use.config_as(
+        CrossEntropyConfig{.smooth = use.call.options.number("label_smoothing") != 0});
+    const std::string &reduction = use.call.options.choice("reduction");
+    const std::int64_t rows = use.extent("...");
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      const auto logits = use.rows<T>("logits");
-      const auto targets = use.elements<Target>("targets");
-      const auto loss = use.elements<float>("loss");
       const bool reduces = reduction != "none";
-      const auto losses = reduces ? use.workspace<float, 1>({logits.extent(0)}) : loss;
-      use(crossEntropy<T, Target>, ceilDiv(logits.extent(0), chosen.rows), logits, targets, losses,
-          use.elements<float>("lse"), ignored, smoothing,
-          static_cast<float>(options.number("lse_square")), chosen);
+      const auto loss = use.elements<float>("loss");
+      const auto losses = reduces ? use.workspace<float, 1>({rows}) : loss;
+      use(crossEntropy<T, Target>, ceilDiv(rows, config.rows), config, {{"loss", losses}});
       if (reduces)
-        use(crossEntropyMean<Target>, 1, losses, targets, loss, ignored,
-            MeanConfig{.mean = reduction == "mean"});
+        use(crossEntropyMean<Target>, 1, MeanConfig{.mean = reduction == "mean"},
+            {{"losses", losses}, {"loss", loss}});
     });
   };
   return spec;
@@ -282,31 +287,13 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
   KernelSpec spec;
   spec.name = "cross_entropy_backward";
   spec.summary = "gradient of the logits of cross_entropy: (exp(logits - lse) - [target]) dloss";
-  spec.arguments = inputs();
-  spec.arguments.push_back(
-      {.name = "lse",
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .sample =
-           [](const Invocation &call, HostArray &array, std::mt19937_64 &) {
-             // Of standard normal logits.
-             const double usual = std::log(static_cast<double>(call.extent("V"))) + 0.5;
-             array.assign(std::vector<double>(static_cast<std::size_t>(array.count()), usual));
-           },
-       .doc = "from cross_entropy"});
-  spec.arguments.push_back(
-      {.name = "dloss",
-       .axes = {"..."},
-       .stored = reduced,
-       .dtypes = {DType::float32},
-       .doc = "gradient of the loss; one number unless the reduction is none"});
-  spec.arguments.push_back({.name = "dlogits",
-                            .output = true,
-                            .axes = {"...", "V"},
-                            .like = "logits",
-                            .over = {"logits"},
-                            .doc = "gradient of the logits; 0 in rows that are ignored"});
-  fill(spec, 2048);
+  fill(spec, 2048,
+       {{"lse: [...] f32", "from cross_entropy", {.sample = sampleLogarithms}},
+        {"dloss: [...] f32",
+         "gradient of the loss; one number unless the reduction is none",
+         {.stored = reduced}},
+        {"-> dlogits: [..., V] like logits over logits",
+         "gradient of the logits; 0 in rows that are ignored"}});
   spec.factor = 3;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
@@ -314,28 +301,21 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
                                                      valuesOf(call.options), arithmetic)};
   };
   spec.apply = [](Use &use) {
-    const OptionValues &options = use.call.options;
-    const std::int64_t ignored = options.integer("ignore_index"), classes = use.call.extent("V");
-    const std::string &reduction = options.choice("reduction");
-    const CrossEntropyBackwardConfig chosen{use.field("block"), use.field("rows"),
-                                            use.field("warps"), reduction == "mean"};
+    const std::int64_t classes = use.extent("V"), rows = use.extent("...");
+    const std::string &reduction = use.call.options.choice("reduction");
+    const auto config = use.config_as(CrossEntropyBackwardConfig{.shared = reduction == "mean"});
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      const auto logits = use.rows<T>("logits");
-      const auto targets = use.elements<Target>("targets");
       auto dloss = use.elements<float>("dloss");
       if (reduction != "none") // the same for all rows
-        dloss = {dloss.data(), {logits.extent(0)}, {0}, dloss.memory()};
+        dloss = {dloss.data(), {rows}, {0}, dloss.memory()};
       auto share = noTensor<float, 1>();
-      if (chosen.shared) {
+      if (config.shared) {
         share = use.workspace<float, 1>({1});
-        use(crossEntropyShare<Target>, 1, targets, share, ignored, MeanConfig{});
+        use(crossEntropyShare<Target>, 1, MeanConfig{}, {{"share", share}});
       }
       use(crossEntropyBackward<T, Target>,
-          Grid(classes ? ceilDiv(logits.extent(0), chosen.rows) : 0,
-               ceilDiv(classes, chosen.block)),
-          logits, targets, use.elements<float>("lse"), dloss, share, use.rows<T>("dlogits"),
-          ignored, static_cast<float>(options.number("label_smoothing")),
-          static_cast<float>(options.number("lse_square")), chosen);
+          Grid(classes ? ceilDiv(rows, config.rows) : 0, ceilDiv(classes, config.block)), config,
+          {{"dloss", dloss}, {"share", share}});
     });
   };
   return spec;

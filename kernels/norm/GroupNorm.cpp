@@ -15,12 +15,22 @@ using namespace sectile;
 
 namespace {
 
+template <class T> struct GroupNormArguments {
+  View<const T, 3> x;
+  View<const T, 1> w, b;
+  View<T, 3> y;
+  View<float, 2> mean, rstd;
+  Int groups;
+  Float eps;
+};
+template <class T>
+SECTILE_STRUCT(GroupNormArguments<T>, x, w, b, y, mean, rstd, groups, eps)
+
 // The mean is taken away before anything is squared. A group that does not fit is read twice.
 template <class T>
 Kernel groupNorm{
-    "group_norm", [](View<const T, 3> x, View<const T, 1> w, View<const T, 1> b, View<T, 3> y,
-                     View<float, 2> means, View<float, 2> rstds, Int groups, Float eps,
-                     const GroupNormConfig &config) {
+    "group_norm", [](const GroupNormArguments<T> &a, const GroupNormConfig &config) {
+      const auto &[x, w, b, y, means, rstds, groups, eps] = a;
       const int m = config.channels, n = config.block;
       auto number = program_id(0);
       const Group<const T> group(x, number, groups);
@@ -121,45 +131,23 @@ void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t to
 }
 
 GroupNormConfig sectile::groupConfig(const Use &use) {
-  return {use.field("channels"), use.field("block"), use.field("warps"),
-          groupSize(use.call) <= use.field("channels") &&
-              elementCount(use.call.leading) <= use.field("block")};
+  return use.config_as(GroupNormConfig{.whole = groupSize(use.call) <= use.field("channels") &&
+                                                use.extent("...") <= use.field("block")});
 }
 
 KernelSpec sectile::groupNormSpec() {
   KernelSpec spec;
   spec.name = "group_norm";
   spec.summary = "y = (x - mean) * rstd * w + b over groups of an image's channels";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "C", "..."},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "images, channels, and any axes of positions"},
-      {.name = "w", .axes = {"C"}, .like = "x", .doc = "weight of each channel"},
-      {.name = "b", .axes = {"C"}, .like = "x", .doc = "bias of each channel"},
-      {.name = "y",
-       .output = true,
-       .axes = {"B", "C", "..."},
-       .like = "x",
-       .over = {"x"},
-       .doc = "the normalised channels"},
-      {.name = "mean",
-       .output = true,
-       .axes = {"B", "G"},
-       .dtypes = {DType::float32},
-       .doc = "of each group of C/G neighbouring channels"},
-      {.name = "rstd",
-       .output = true,
-       .axes = {"B", "G"},
-       .dtypes = {DType::float32},
-       .doc = "1/sqrt(variance + eps) of each group, with the biased variance"},
-  };
-  spec.options = {{.name = "groups",
-                   .kind = OptionSpec::integer,
-                   .initial = "32",
-                   .samples = {"1", "3"},
-                   .doc = "G, which divides C"},
-                  epsOption("1e-5", "added to the variance")};
+  spec.add_arguments(
+      {{"x: [B, C, ...] f32|f16|bf16", "images, channels, and any axes of positions"},
+       {"w: [C] like x", "weight of each channel"},
+       {"b: [C] like x", "bias of each channel"},
+       {"-> y: [B, C, ...] like x over x", "the normalised channels"},
+       {"-> mean: [B, G] f32", "of each group of C/G neighbouring channels"},
+       {"-> rstd: [B, G] f32", "1/sqrt(variance + eps) of each group, with the biased variance"}});
+  spec.add_options({{"groups: integer = 32 e.g. 1, 3", "G, which divides C"},
+                    {"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
   spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
   spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };
@@ -179,12 +167,8 @@ KernelSpec sectile::groupNormSpec() {
   };
   addGroupConfig(spec, "group_norm", 8192);
   spec.apply = [](Use &use) {
-    const std::int64_t groups = use.call.extent("G");
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(groupNorm<T>, use.call.extent("B") * groups, use.merged<T, 3>("x"), use.tensor<T, 1>("w"),
-          use.tensor<T, 1>("b"), use.merged<T, 3>("y"), use.tensor<float, 2>("mean"),
-          use.tensor<float, 2>("rstd"), groups, static_cast<float>(use.call.options.number("eps")),
-          groupConfig(use));
+      use(groupNorm<T>, use.extent("B") * use.extent("G"), groupConfig(use));
     });
   };
   return spec;

@@ -14,12 +14,21 @@ using namespace sectile;
 
 namespace {
 
+template <class T> struct GroupNormSumsArguments {
+  View<const T, 3> x;
+  View<const float, 2> mean, rstd;
+  View<const T, 3> dy;
+  View<float, 2> dw, db;
+  Int G;
+};
+template <class T>
+SECTILE_STRUCT(GroupNormSumsArguments<T>, x, mean, rstd, dy, dw, db, G)
+
 // Of one channel of one image: the sums over its positions of dy n and of dy.
 template <class T>
 Kernel groupNormSums{
-    "group_norm_sums", [](View<const T, 3> x, View<const float, 2> means,
-                          View<const float, 2> rstds, View<const T, 3> dy, View<float, 2> dw,
-                          View<float, 2> db, Int groups, const GroupNormConfig &config) {
+    "group_norm_sums", [](const GroupNormSumsArguments<T> &a, const GroupNormConfig &config) {
+      const auto &[x, means, rstds, dy, dw, db, groups] = a;
       const int n = config.block * config.channels;
       auto channel = program_id(0), image = program_id(1);
       const Group<const T> group(x, image * groups + channel / (x.extent(1) / groups), groups);
@@ -34,13 +43,24 @@ Kernel groupNormSums{
       store(db.ptr() + (image * x.extent(1) + channel), sum(across, 0));
     }};
 
+template <class T> struct GroupNormBackwardArguments {
+  View<const T, 3> x;
+  View<const T, 1> w;
+  View<const float, 2> mean, rstd;
+  View<const T, 3> dy;
+  View<T, 3> dx;
+  View<float, 2> dw, db;
+  Int G;
+};
+template <class T>
+SECTILE_STRUCT(GroupNormBackwardArguments<T>, x, w, mean, rstd, dy, dx, dw, db, G)
+
 // Beyond the group dy counts as 0, and w: all terms are 0 there.
 template <class T>
 Kernel groupNormBackward{
     "group_norm_backward",
-    [](View<const T, 3> x, View<const T, 1> w, View<const float, 2> means,
-       View<const float, 2> rstds, View<const T, 3> dy, View<T, 3> dx, View<float, 2> dw,
-       View<float, 2> db, Int groups, const GroupNormConfig &config) {
+    [](const GroupNormBackwardArguments<T> &a, const GroupNormConfig &config) {
+      const auto &[x, w, means, rstds, dy, dx, dw, db, groups] = a;
       const int m = config.channels, n = config.block;
       auto number = program_id(0);
       const Group<const T> group(x, number, groups);
@@ -92,27 +112,14 @@ KernelSpec sectile::groupNormBackwardSpec() {
   KernelSpec spec;
   spec.name = "group_norm_backward";
   spec.summary = "gradients of y = (x - mean) * rstd * w + b over groups of an image's channels";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "C", "..."},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "as in group_norm"},
-      {.name = "w", .axes = {"C"}, .like = "x", .doc = "weight of each channel"},
-      {.name = "mean", .axes = {"B", "G"}, .dtypes = {DType::float32}, .doc = "from group_norm"},
-      {.name = "rstd",
-       .axes = {"B", "G"},
-       .dtypes = {DType::float32},
-       .sample = sampleScales,
-       .doc = "from group_norm"},
-      {.name = "dy", .axes = {"B", "C", "..."}, .like = "x", .doc = "gradient of y"},
-      {.name = "dx",
-       .output = true,
-       .axes = {"B", "C", "..."},
-       .like = "x",
-       .doc = "gradient of x"},
-      {.name = "dw", .output = true, .axes = {"C"}, .like = "x", .doc = "gradient of w"},
-      {.name = "db", .output = true, .axes = {"C"}, .like = "x", .doc = "gradient of b"},
-  };
+  spec.add_arguments({{"x: [B, C, ...] f32|f16|bf16", "as in group_norm"},
+                      {"w: [C] like x", "weight of each channel"},
+                      {"mean: [B, G] f32", "from group_norm"},
+                      {"rstd: [B, G] f32", "from group_norm", {.sample = sampleScales}},
+                      {"dy: [B, C, ...] like x", "gradient of y"},
+                      {"-> dx: [B, C, ...] like x", "gradient of x"},
+                      {"-> dw: [C] like x", "gradient of w"},
+                      {"-> db: [C] like x", "gradient of b"}});
   spec.factor = 3;
   spec.typical = {{"B", 16}, {"C", 256}, {"G", 32}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"G", 32}, {"...", 70}};
@@ -135,21 +142,19 @@ KernelSpec sectile::groupNormBackwardSpec() {
     return config;
   };
   spec.apply = [](Use &use) {
-    const std::int64_t groups = use.call.extent("G"), images = use.call.extent("B"),
-                       channels = use.call.extent("C");
-    GroupNormConfig chosen = groupConfig(use);
+    const std::int64_t images = use.extent("B"), channels = use.extent("C"),
+                       positions = use.extent("...");
+    GroupNormConfig config = groupConfig(use);
+    // The statistics of a group without positions are NaN, its sums are 0: they must not meet.
+    config.whole = config.whole && positions;
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      const auto x = use.merged<T, 3>("x"), dy = use.merged<T, 3>("dy");
-      // The statistics of a group without positions are NaN, its sums are 0: they must not meet.
-      chosen.whole = chosen.whole && x.extent(2);
-      const auto mean = use.tensor<float, 2>("mean"), rstd = use.tensor<float, 2>("rstd");
       const auto dw = use.workspace<float, 2>({images, channels});
       const auto db = use.workspace<float, 2>({images, channels});
-      if (!chosen.whole)
-        use(groupNormSums<T>, Grid(channels, images), x, mean, rstd, dy, dw, db, groups, chosen);
+      if (!config.whole)
+        use(groupNormSums<T>, Grid(channels, images), config, {{"dw", dw}, {"db", db}});
       use(groupNormBackward<T>,
-          Grid(images * groups, chosen.whole ? 1 : ceilDiv(x.extent(2), chosen.block)), x,
-          use.tensor<T, 1>("w"), mean, rstd, dy, use.merged<T, 3>("dx"), dw, db, groups, chosen);
+          Grid(images * use.extent("G"), config.whole ? 1 : ceilDiv(positions, config.block)),
+          config, {{"dw", dw}, {"db", db}});
       addRows(use, dw, use.tensor<T, 1>("dw"));
       addRows(use, db, use.tensor<T, 1>("db"));
     });

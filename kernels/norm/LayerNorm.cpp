@@ -20,13 +20,22 @@ struct LayerNormConfig {
 };
 SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, even, scaled, moved)
 
+template <class T> struct LayerNormArguments {
+  View<const T, 2> x;
+  View<const T, 1> w, b;
+  View<T, 2> y;
+  View<float, 1> mean, rstd;
+  Float eps;
+};
+template <class T>
+SECTILE_STRUCT(LayerNormArguments<T>, x, w, b, y, mean, rstd, eps)
+
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
 // with a large mean. A row that does not fit is read twice.
 template <class T>
 Kernel layerNorm{
-    "layer_norm",
-    [](View<const T, 2> x, View<const T, 1> w, View<const T, 1> b, View<T, 2> y,
-       View<float, 1> means, View<float, 1> rstds, Float eps, const LayerNormConfig &config) {
+    "layer_norm", [](const LayerNormArguments<T> &a, const LayerNormConfig &config) {
+      const auto &[x, w, b, y, means, rstds, eps] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0);
       auto length = x.extent(1);
@@ -92,31 +101,14 @@ KernelSpec sectile::layerNormSpec() {
   KernelSpec spec;
   spec.name = "layer_norm";
   spec.summary = "y = (x - mean) * rstd * w + b along the last axis, w and b where they are given";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"...", "N"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "any number of rows, of any length"},
-      {.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"},
-      {.name = "b", .optional = true, .axes = {"N"}, .like = "x", .doc = "bias"},
-      {.name = "y",
-       .output = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .over = {"x"},
-       .doc = "the normalised rows"},
-      {.name = "mean",
-       .output = true,
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .doc = "of each row"},
-      {.name = "rstd",
-       .output = true,
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .doc = "1/sqrt(variance + eps) of each row, with the biased variance"},
-  };
-  spec.options = {epsOption("1e-5", "added to the variance")};
+  spec.add_arguments(
+      {{"x: [..., N] f32|f16|bf16", "any number of rows, of any length"},
+       {"w?: [N] like x", "weight"},
+       {"b?: [N] like x", "bias"},
+       {"-> y: [..., N] like x over x", "the normalised rows"},
+       {"-> mean: [...] f32", "of each row"},
+       {"-> rstd: [...] f32", "1/sqrt(variance + eps) of each row, with the biased variance"}});
+  spec.add_options({{"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
   configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
@@ -128,18 +120,13 @@ KernelSpec sectile::layerNormSpec() {
     return std::vector{result.y, result.mean, result.rstd};
   };
   spec.apply = [](Use &use) {
-    const LayerNormConfig chosen{.block = use.field("block"),
-                                 .rows = use.field("rows"),
-                                 .warps = use.field("warps"),
-                                 .whole = use.call.extent("N") <= use.field("block"),
-                                 .even = use.call.extent("N") % use.field("block") == 0,
-                                 .scaled = use.has("w"),
-                                 .moved = use.has("b")};
+    const std::int64_t n = use.extent("N"), block = use.field("block");
+    const auto config = use.config_as(LayerNormConfig{.whole = n <= block,
+                                                      .even = n % block == 0,
+                                                      .scaled = use.has("w"),
+                                                      .moved = use.has("b")});
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      const auto x = use.rows<T>("x");
-      use(layerNorm<T>, ceilDiv(x.extent(0), chosen.rows), x, use.tensor<T, 1>("w"),
-          use.tensor<T, 1>("b"), use.rows<T>("y"), use.elements<float>("mean"),
-          use.elements<float>("rstd"), static_cast<float>(use.call.options.number("eps")), chosen);
+      use(layerNorm<T>, ceilDiv(use.extent("..."), config.rows), config);
     });
   };
   return spec;

@@ -28,14 +28,24 @@ struct NormBackwardConfig {
 };
 SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved)
 
+template <class T> struct NormBackwardArguments {
+  View<const T, 2> x;
+  View<const T, 1> w;
+  View<const float, 1> mean, rstd;
+  View<const T, 2> dy, dh;
+  View<const float, 2> means;
+  View<T, 2> dx;
+  View<float, 2> dw, db;
+};
+template <class T>
+SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw, db)
+
 // Beyond a row's end x counts as 0, which is not the mean; but dy is 0 there too, and with it all
 // terms. So it is with rows beyond the last.
 template <class T>
 Kernel normBackward{"norm_backward",
-                    [](View<const T, 2> x, View<const T, 1> w, View<const float, 1> mean,
-                       View<const float, 1> rstd, View<const T, 2> dy, View<const T, 2> dh,
-                       View<const float, 2> means, View<T, 2> dx, View<float, 2> dw,
-                       View<float, 2> db, const NormBackwardConfig &config) {
+                    [](const NormBackwardArguments<T> &a, const NormBackwardConfig &config) {
+                      const auto &[x, w, mean, rstd, dy, dh, means, dx, dw, db] = a;
                       const int m = config.rows, n = config.block;
                       auto column = program_id(0), program = program_id(1);
                       auto length = cast<float>(x.extent(1));
@@ -79,34 +89,44 @@ Kernel normBackward{"norm_backward",
                         db.at(program).tile(n).store(column, sum(biasSum, 0));
                     }};
 
+template <class T> struct NormBackwardMeansArguments {
+  View<const T, 2> x;
+  View<const T, 1> w;
+  View<const float, 1> mean, rstd;
+  View<const T, 2> dy;
+  View<float, 2> means;
+};
+template <class T>
+SECTILE_STRUCT(NormBackwardMeansArguments<T>, x, w, mean, rstd, dy, means)
+
 // Of rows beyond a block: mean(g n) and mean(g).
 template <class T>
-Kernel normBackwardMeans{
-    "norm_backward_means",
-    [](View<const T, 2> x, View<const T, 1> w, View<const float, 1> mean, View<const float, 1> rstd,
-       View<const T, 2> dy, View<float, 2> means, const NormBackwardConfig &config) {
-      const int n = config.block;
-      auto row = program_id(0);
-      auto at = [&](const View<const float, 1> &numbers) {
-        return load(numbers.ptr() + row * numbers.stride(0));
-      };
-      auto from = x.at(row).tile(n), gradients = dy.at(row).tile(n), weights = w.tile(n);
-      Float centre = 0.0f;
-      if (config.centred)
-        centre = at(mean);
-      auto scale = at(rstd);
-      auto along = zeros<float>(n), across = zeros<float>(n);
-      for (auto block : range(0, cdiv(x.extent(1), n))) {
-        auto gradient = cast<float>(gradients.load(block));
-        if (config.scaled)
-          gradient *= cast<float>(weights.load(block));
-        along += gradient * ((cast<float>(from.load(block)) - centre) * scale);
-        across += gradient;
-      }
-      auto length = cast<float>(x.extent(1));
-      store(means.ptr() + row * 2, sum(along, 0) / length);
-      store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
-    }};
+Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArguments<T> &a,
+                                                   const NormBackwardConfig &config) {
+                           const auto &[x, w, mean, rstd, dy, means] = a;
+                           const int n = config.block;
+                           auto row = program_id(0);
+                           auto at = [&](const View<const float, 1> &numbers) {
+                             return load(numbers.ptr() + row * numbers.stride(0));
+                           };
+                           auto from = x.at(row).tile(n), gradients = dy.at(row).tile(n),
+                                weights = w.tile(n);
+                           Float centre = 0.0f;
+                           if (config.centred)
+                             centre = at(mean);
+                           auto scale = at(rstd);
+                           auto along = zeros<float>(n), across = zeros<float>(n);
+                           for (auto block : range(0, cdiv(x.extent(1), n))) {
+                             auto gradient = cast<float>(gradients.load(block));
+                             if (config.scaled)
+                               gradient *= cast<float>(weights.load(block));
+                             along += gradient * ((cast<float>(from.load(block)) - centre) * scale);
+                             across += gradient;
+                           }
+                           auto length = cast<float>(x.extent(1));
+                           store(means.ptr() + row * 2, sum(along, 0) / length);
+                           store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
+                         }};
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
@@ -143,37 +163,31 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
 
 void launch(Use &use, bool centred) {
   const bool replaced = !centred && use.has("h");
-  const std::int64_t n = use.call.extent("N"), programs = use.field("programs");
-  const NormBackwardConfig chosen{.block = use.field("block"),
-                                  .rows = use.field("rows"),
-                                  .warps = use.field("warps"),
-                                  .whole = n <= use.field("block"),
-                                  .centred = centred,
-                                  .added = !centred && use.has("dh"),
-                                  .scaled = use.has("w"),
-                                  .moved = centred && use.has("b")};
+  const std::int64_t n = use.extent("N"), count = use.extent("...");
+  const auto config = use.config_as(NormBackwardConfig{.whole = n <= use.field("block"),
+                                                       .centred = centred,
+                                                       .added = !centred && use.has("dh"),
+                                                       .scaled = use.has("w"),
+                                                       .moved = centred && use.has("b")});
   for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-    const auto x = use.rows<T>(replaced ? "h" : "x"), dy = use.rows<T>("dy");
-    const auto w = use.tensor<T, 1>("w");
-    const auto rstd = use.elements<float>("rstd");
+    const auto x = use.rows<T>(replaced ? "h" : "x");
     const auto mean = centred ? use.elements<float>("mean") : noTensor<float, 1>();
-    const auto dh = chosen.added ? use.rows<T>("dh") : noTensor<T, 2>();
-    const std::int64_t count = x.extent(0);
+    const auto dh = config.added ? use.rows<T>("dh") : noTensor<T, 2>();
     auto means = noTensor<float, 2>();
-    if (!chosen.whole) {
+    if (!config.whole) {
       means = use.workspace<float, 2>({count, 2});
-      use(normBackwardMeans<T>, count, x, w, mean, rstd, dy, means, chosen);
+      use(normBackwardMeans<T>, count, config, {{"x", x}, {"mean", mean}, {"means", means}});
     }
-    const std::int64_t parts = count ? programs : 0;
+    const std::int64_t parts = count ? use.field("programs") : 0;
     auto partial = [&](bool wanted) {
       return wanted ? use.workspace<float, 2>({parts, n}) : noTensor<float, 2>();
     };
-    const auto dw = partial(chosen.scaled), db = partial(chosen.moved);
-    use(normBackward<T>, Grid(ceilDiv(n, chosen.block), parts), x, w, mean, rstd, dy, dh, means,
-        use.rows<T>("dx"), dw, db, chosen);
-    if (chosen.scaled)
+    const auto dw = partial(config.scaled), db = partial(config.moved);
+    use(normBackward<T>, Grid(ceilDiv(n, config.block), parts), config,
+        {{"x", x}, {"mean", mean}, {"dh", dh}, {"means", means}, {"dw", dw}, {"db", db}});
+    if (config.scaled)
       addRows(use, dw, use.tensor<T, 1>("dw"));
-    if (chosen.moved)
+    if (config.moved)
       addRows(use, db, use.tensor<T, 1>("db"));
   });
 }
@@ -183,59 +197,26 @@ void launch(Use &use, bool centred) {
 KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
   KernelSpec spec;
   spec.name = forward + "_backward";
-  auto add = [&](ArgumentSpec argument) { spec.arguments.push_back(std::move(argument)); };
-  const std::vector<std::string> rows{"...", "N"};
-  add({.name = "x",
-       .axes = rows,
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = centred ? "as in " + forward : "what was normalised; with h, x is not read"});
-  add({.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"});
+  spec.add_arguments({{"x: [..., N] f32|f16|bf16",
+                       centred ? "as in " + forward : "what was normalised; with h, x is not read"},
+                      {"w?: [N] like x", "weight"}});
   if (centred)
-    add({.name = "mean",
-         .axes = {"..."},
-         .dtypes = {DType::float32},
-         .doc = "of each row, from " + forward});
-  add({.name = "rstd",
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .sample = sampleScales,
-       .doc = "from " + forward});
-  add({.name = "dy", .axes = rows, .like = "x", .doc = "gradient of y"});
-  if (centred) {
-    add({.name = "b",
-         .optional = true,
-         .axes = {"N"},
-         .like = "x",
-         .doc = "as in " + forward + "; only whether it is given matters"});
-  } else {
-    add({.name = "h",
-         .optional = true,
-         .axes = rows,
-         .like = "x",
-         .doc = "x + residual, from " + forward + ": what was normalised instead of x"});
-    add({.name = "dh",
-         .optional = true,
-         .axes = rows,
-         .like = "x",
-         .doc = "gradient of h from its other uses"});
-  }
-  add({.name = "dx",
-       .output = true,
-       .axes = rows,
-       .like = "x",
-       .over = centred ? std::vector<std::string>{"dy"} : std::vector<std::string>{"dy", "dh"},
-       .doc = centred ? "gradient of x" : "gradient of x, and of the residual: the same"});
-  auto addSum = [&](const std::string &of) {
-    add({.name = "d" + of,
-         .output = true,
-         .with = of,
-         .axes = {"N"},
-         .like = "x",
-         .doc = "gradient of " + of});
-  };
-  addSum("w");
+    spec.add_arguments({{"mean: [...] f32", "of each row, from " + forward}});
+  spec.add_arguments({{"rstd: [...] f32", "from " + forward, {.sample = sampleScales}},
+                      {"dy: [..., N] like x", "gradient of y"}});
   if (centred)
-    addSum("b");
+    spec.add_arguments(
+        {{"b?: [N] like x", "as in " + forward + "; only whether it is given matters"},
+         {"-> dx: [..., N] like x over dy", "gradient of x"},
+         {"-> dw: [N] like x with w", "gradient of w"},
+         {"-> db: [N] like x with b", "gradient of b"}});
+  else
+    spec.add_arguments(
+        {{"h?: [..., N] like x",
+          "x + residual, from " + forward + ": what was normalised instead of x"},
+         {"dh?: [..., N] like x", "gradient of h from its other uses"},
+         {"-> dx: [..., N] like x over dy, dh", "gradient of x, and of the residual: the same"},
+         {"-> dw: [N] like x with w", "gradient of w"}});
   spec.reference = [centred](const Invocation &call, std::span<const HostArray> in,
                              Arithmetic arithmetic) {
     auto given = [&](const char *name) -> const HostArray * {

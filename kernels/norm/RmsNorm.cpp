@@ -21,10 +21,21 @@ struct RmsNormConfig {
 };
 SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added, scaled)
 
+template <class T> struct RmsNormArguments {
+  View<const T, 2> x;
+  View<const T, 1> w;
+  View<const T, 2> residual;
+  View<T, 2> y, h;
+  View<float, 1> rstd;
+  Float eps;
+};
+template <class T>
+SECTILE_STRUCT(RmsNormArguments<T>, x, w, residual, y, h, rstd, eps)
+
 template <class T>
 Kernel rmsNorm{
-    "rms_norm", [](View<const T, 2> x, View<const T, 1> w, View<const T, 2> residual, View<T, 2> y,
-                   View<T, 2> h, View<float, 1> rstds, Float eps, const RmsNormConfig &config) {
+    "rms_norm", [](const RmsNormArguments<T> &a, const RmsNormConfig &config) {
+      const auto &[x, w, residual, y, h, rstds, eps] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0);
       auto length = cast<float>(x.extent(1));
@@ -80,37 +91,13 @@ KernelSpec sectile::rmsNormSpec() {
   spec.name = "rms_norm";
   spec.summary =
       "y = h * rstd * w along the last axis, with h = x or x + residual, w where it is given";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"...", "N"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "any number of rows, of any length"},
-      {.name = "w", .optional = true, .axes = {"N"}, .like = "x", .doc = "weight"},
-      {.name = "residual",
-       .optional = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .doc = "added to x before"},
-      {.name = "y",
-       .output = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .over = {"x", "residual"},
-       .doc = "the normalised rows"},
-      {.name = "h",
-       .output = true,
-       .with = "residual",
-       .axes = {"...", "N"},
-       .like = "x",
-       .over = {"x", "residual"},
-       .doc = "x + residual"},
-      {.name = "rstd",
-       .output = true,
-       .axes = {"..."},
-       .dtypes = {DType::float32},
-       .doc = "1/sqrt(mean of h^2 + eps) of each row"},
-  };
-  spec.options = {epsOption("1e-6", "added to the mean of the squares")};
+  spec.add_arguments({{"x: [..., N] f32|f16|bf16", "any number of rows, of any length"},
+                      {"w?: [N] like x", "weight"},
+                      {"residual?: [..., N] like x", "added to x before"},
+                      {"-> y: [..., N] like x over x, residual", "the normalised rows"},
+                      {"-> h: [..., N] like x over x, residual with residual", "x + residual"},
+                      {"-> rstd: [...] f32", "1/sqrt(mean of h^2 + eps) of each row"}});
+  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of the squares"}});
   configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
@@ -122,22 +109,11 @@ KernelSpec sectile::rmsNormSpec() {
     return std::vector{result.y, result.h, result.rstd};
   };
   spec.apply = [](Use &use) {
-    const RmsNormConfig chosen{.block = use.field("block"),
-                               .rows = use.field("rows"),
-                               .warps = use.field("warps"),
-                               .whole = use.call.extent("N") <= use.field("block"),
-                               .added = use.has("residual"),
-                               .scaled = use.has("w")};
+    const auto config = use.config_as(RmsNormConfig{.whole = use.extent("N") <= use.field("block"),
+                                                    .added = use.has("residual"),
+                                                    .scaled = use.has("w")});
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      const auto x = use.rows<T>("x");
-      auto residual = noTensor<T, 2>(), h = noTensor<T, 2>();
-      if (chosen.added) {
-        residual = use.rows<T>("residual");
-        h = use.rows<T>("h");
-      }
-      use(rmsNorm<T>, ceilDiv(x.extent(0), chosen.rows), x, use.tensor<T, 1>("w"), residual,
-          use.rows<T>("y"), h, use.elements<float>("rstd"),
-          static_cast<float>(use.call.options.number("eps")), chosen);
+      use(rmsNorm<T>, ceilDiv(use.extent("..."), config.rows), config);
     });
   };
   return spec;

@@ -22,10 +22,18 @@ SECTILE_CONFIG(SoftmaxConfig, block, rows, warps, whole, logarithm)
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float log2e = 1.44269504f;
 
+template <class T> struct SoftmaxArguments {
+  View<const T, 2> x;
+  View<T, 2> y;
+};
+template <class T>
+SECTILE_STRUCT(SoftmaxArguments<T>, x, y)
+
 // Weights are powers of two of differences in units of log 2, which chips compute at once, and one
 // division gives a row's factor.
 template <class T>
-Kernel softmaxKernel{"softmax", [](View<const T, 2> x, View<T, 2> y, const SoftmaxConfig &config) {
+Kernel softmaxKernel{"softmax", [](const SoftmaxArguments<T> &a, const SoftmaxConfig &config) {
+                       const auto &[x, y] = a;
                        const int m = config.rows, n = config.block;
                        auto row = program_id(0);
                        auto from = x.tile(m, n).padding(-infinity);
@@ -68,18 +76,9 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"...", "N"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "any number of rows, of any length; a row of -inf gives NaN"},
-      {.name = "y",
-       .output = true,
-       .axes = {"...", "N"},
-       .like = "x",
-       .over = {"x"},
-       .doc = result},
-  };
+  spec.add_arguments(
+      {{"x: [..., N] f32|f16|bf16", "any number of rows, of any length; a row of -inf gives NaN"},
+       {"-> y: [..., N] like x over x", result}});
   configureRows(spec, "N", 16384);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
@@ -89,12 +88,11 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
                                  : softmaxReference(inputs[0], arithmetic)};
   };
   spec.apply = [logarithm](Use &use) {
-    const std::int64_t n = use.call.extent("N");
-    const SoftmaxConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
-                               n <= use.field("block"), logarithm};
+    const std::int64_t n = use.extent("N");
+    const auto config =
+        use.config_as(SoftmaxConfig{.whole = n <= use.field("block"), .logarithm = logarithm});
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      const auto x = use.rows<T>("x");
-      use(softmaxKernel<T>, n ? ceilDiv(x.extent(0), chosen.rows) : 0, x, use.rows<T>("y"), chosen);
+      use(softmaxKernel<T>, n ? ceilDiv(use.extent("..."), config.rows) : 0, config);
     });
   };
   return spec;

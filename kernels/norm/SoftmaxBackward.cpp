@@ -18,9 +18,17 @@ struct SoftmaxBackwardConfig {
 };
 SECTILE_CONFIG(SoftmaxBackwardConfig, block, rows, warps, whole, logarithm)
 
+template <class T> struct SoftmaxBackwardArguments {
+  View<const T, 2> y, dy;
+  View<T, 2> dx;
+};
 template <class T>
-Kernel softmaxBackward{"softmax_backward", [](View<const T, 2> y, View<const T, 2> dy,
-                                              View<T, 2> dx, const SoftmaxBackwardConfig &config) {
+SECTILE_STRUCT(SoftmaxBackwardArguments<T>, y, dy, dx)
+
+template <class T>
+Kernel softmaxBackward{"softmax_backward", [](const SoftmaxBackwardArguments<T> &a,
+                                              const SoftmaxBackwardConfig &config) {
+                         const auto &[y, dy, dx] = a;
                          const int m = config.rows, n = config.block;
                          auto row = program_id(0);
                          auto terms = [&](const Tile<float> &value, const Tile<float> &gradient) {
@@ -57,30 +65,20 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = {
-      {.name = "y",
-       .axes = {"...", "N"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .sample =
-           [logarithm](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-             std::normal_distribution<double> normal;
-             std::vector<double> values(static_cast<std::size_t>(array.count()));
-             for (double &value : values)
-               value = normal(random);
-             const HostArray x(DType::float32, call.tensor("y").shape, values);
-             array.assign((logarithm ? logSoftmaxReference(x, Arithmetic::exact)
-                                     : softmaxReference(x, Arithmetic::exact))
-                              .to_double());
-           },
-       .doc = given},
-      {.name = "dy", .axes = {"...", "N"}, .like = "y", .doc = "gradient of y"},
-      {.name = "dx",
-       .output = true,
-       .axes = {"...", "N"},
-       .like = "y",
-       .over = {"y", "dy"},
-       .doc = "gradient of x"},
+  const auto sample = [logarithm](const Invocation &call, HostArray &array,
+                                  std::mt19937_64 &random) {
+    std::normal_distribution<double> normal;
+    std::vector<double> values(static_cast<std::size_t>(array.count()));
+    for (double &value : values)
+      value = normal(random);
+    const HostArray x(DType::float32, call.tensor("y").shape, values);
+    array.assign((logarithm ? logSoftmaxReference(x, Arithmetic::exact)
+                            : softmaxReference(x, Arithmetic::exact))
+                     .to_double());
   };
+  spec.add_arguments({{"y: [..., N] f32|f16|bf16", given, {.sample = sample}},
+                      {"dy: [..., N] like y", "gradient of y"},
+                      {"-> dx: [..., N] like y over y, dy", "gradient of x"}});
   spec.factor = 3;
   configureRows(spec, "N", logarithm ? 16384 : 8192);
   spec.typical = {{"...", 1024}, {"N", 1024}};
@@ -91,13 +89,11 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
                                  : softmaxBackwardReference(in[0], in[1], arithmetic)};
   };
   spec.apply = [logarithm](Use &use) {
-    const std::int64_t n = use.call.extent("N");
-    const SoftmaxBackwardConfig chosen{use.field("block"), use.field("rows"), use.field("warps"),
-                                       n <= use.field("block"), logarithm};
+    const std::int64_t n = use.extent("N");
+    const auto config = use.config_as(
+        SoftmaxBackwardConfig{.whole = n <= use.field("block"), .logarithm = logarithm});
     for_dtype<float, half, bfloat16>(use.call.dtype("y"), [&]<class T>(T) {
-      const auto y = use.rows<T>("y");
-      use(softmaxBackward<T>, n ? ceilDiv(y.extent(0), chosen.rows) : 0, y, use.rows<T>("dy"),
-          use.rows<T>("dx"), chosen);
+      use(softmaxBackward<T>, n ? ceilDiv(use.extent("..."), config.rows) : 0, config);
     });
   };
   return spec;

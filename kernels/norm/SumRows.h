@@ -11,24 +11,34 @@ struct SumRowsConfig {
 };
 SECTILE_CONFIG(SumRowsConfig, columns, warps, rows)
 
+template <class T> struct SumRowsArguments {
+  View<const float, 2> partial;
+  View<T, 1> sums;
+};
 template <class T>
-inline const Kernel sumRows{
-    "sum_rows", [](View<const float, 2> partial, View<T, 1> to, const SumRowsConfig &config) {
-      auto column = program_id(0);
-      auto from = partial.tile(config.rows, config.columns);
-      auto total = zeros<float>(config.rows, config.columns);
-      for (auto block : range(0, cdiv(partial.extent(0), config.rows)))
-        total += from.load(block, column);
-      to.tile(config.columns).store(column, sum(total, 0));
-    }};
+SECTILE_STRUCT(SumRowsArguments<T>, partial, sums)
+
+template <class T>
+inline const Kernel sumRows{"sum_rows",
+                            [](const SumRowsArguments<T> &a, const SumRowsConfig &config) {
+                              const auto &[partial, to] = a;
+                              auto column = program_id(0);
+                              auto from = partial.tile(config.rows, config.columns);
+                              auto total = zeros<float>(config.rows, config.columns);
+                              for (auto block : range(0, cdiv(partial.extent(0), config.rows)))
+                                total += from.load(block, column);
+                              to.tile(config.columns).store(column, sum(total, 0));
+                            }};
 
 // Its own part of a kernel's configuration.
 inline const ConfigSpec sumColumns{"columns", "columns of one program of the second stage"};
 
-// `partial` is [programs, N]; `to` is [N].
-template <class T> void addRows(Use &use, const Tensor<float, 2> &partial, const Tensor<T, 1> &to) {
-  const SumRowsConfig chosen{.columns = use.field("columns")};
-  use(sumRows<T>, ceilDiv(to.extent(0), chosen.columns), partial, to, chosen);
+// `partial` is [programs, N]; `sums` is [N].
+template <class T>
+void addRows(Use &use, const Tensor<float, 2> &partial, const Tensor<T, 1> &sums) {
+  const SumRowsConfig config{.columns = use.field("columns")};
+  use(sumRows<T>, ceilDiv(sums.extent(0), config.columns), config,
+      {{"partial", partial}, {"sums", sums}});
 }
 
 } // namespace sectile

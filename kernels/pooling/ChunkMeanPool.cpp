@@ -58,10 +58,19 @@ Chunk chunkOf(const View<const std::int32_t, 1> &bounds, const Int &number, cons
   return {number * chunk, minimum(chunk, length - number * chunk)};
 }
 
+template <class T> struct ChunkMeanPoolArguments {
+  View<const T, 4> x;
+  View<const std::int32_t, 1> cu_seqlens;
+  View<T, 4> y;
+  Int chunk;
+};
+template <class T>
+SECTILE_STRUCT(ChunkMeanPoolArguments<T>, x, cu_seqlens, y, chunk)
+
 template <class T>
 Kernel chunkMeanPool{
-    "chunk_mean_pool", [](View<const T, 4> x, View<const std::int32_t, 1> bounds, View<T, 4> y,
-                          Int chunk, const ChunkMeanPoolConfig &config) {
+    "chunk_mean_pool", [](const ChunkMeanPoolArguments<T> &a, const ChunkMeanPoolConfig &config) {
+      const auto &[x, bounds, y, chunk] = a;
       auto blocks = cdiv(x.extent(3), config.d);
       auto number = program_id(0) / blocks, column = program_id(0) % blocks;
       auto head = program_id(1), batch = program_id(2);
@@ -75,10 +84,20 @@ Kernel chunkMeanPool{
           .store(column, sum(total, 0) / cast<float>(maximum(length, 1)));
     }};
 
+template <class T> struct ChunkMeanPoolBackwardArguments {
+  View<const std::int32_t, 1> cu_seqlens;
+  View<const T, 4> dy;
+  View<T, 4> dx;
+  Int chunk;
+};
+template <class T>
+SECTILE_STRUCT(ChunkMeanPoolBackwardArguments<T>, cu_seqlens, dy, dx, chunk)
+
 template <class T>
 Kernel chunkMeanPoolBackward{
-    "chunk_mean_pool_backward", [](View<const std::int32_t, 1> bounds, View<const T, 4> dy,
-                                   View<T, 4> dx, Int chunk, const ChunkMeanPoolConfig &config) {
+    "chunk_mean_pool_backward",
+    [](const ChunkMeanPoolBackwardArguments<T> &a, const ChunkMeanPoolConfig &config) {
+      const auto &[bounds, dy, dx, chunk] = a;
       auto blocks = cdiv(dx.extent(3), config.d);
       auto number = program_id(0) / blocks, column = program_id(0) % blocks;
       auto head = program_id(1), batch = program_id(2);
@@ -139,28 +158,16 @@ void sampleBounds(const Invocation &call, HostArray &bounds, std::mt19937_64 &ra
     ends.back() = static_cast<std::int32_t>(call.extent("T"));
 }
 
-ArgumentSpec boundsArgument() {
-  return {.name = "cu_seqlens",
-          .optional = true,
-          .axes = {"N"},
-          .dtypes = {DType::int32},
-          .sample = sampleBounds,
-          .doc = "packed sequences (B is 1): sequence s is positions cu_seqlens[s] to "
-                 "cu_seqlens[s + 1] - 1; from 0 to T, never falling"};
-}
+const ArgumentRow bounds{"cu_seqlens?: [N] i32",
+                         "packed sequences (B is 1): sequence s is positions cu_seqlens[s] to "
+                         "cu_seqlens[s + 1] - 1; from 0 to T, never falling",
+                         {.sample = sampleBounds}};
 
-const std::vector<OptionSpec> options = {
-    {.name = "chunk",
-     .kind = OptionSpec::integer,
-     .initial = "64",
-     .samples = {"16", "37"},
-     .doc = "positions of one chunk; the last of a sequence may have fewer"},
-    {.name = "chunks",
-     .kind = OptionSpec::integer,
-     .initial = "",
-     .samples = {"40"},
-     .doc = "with cu_seqlens: C, the rows of y; T / chunk + N - 1, which is always enough, if not "
-            "given"}};
+const std::vector<OptionRow> options = {
+    {"chunk: integer = 64 e.g. 16, 37",
+     "positions of one chunk; the last of a sequence may have fewer"},
+    {"chunks: integer e.g. 40",
+     "with cu_seqlens: C, the rows of y; T / chunk + N - 1, which is always enough, if not given"}};
 
 const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
                                         {"d", "columns of one program"},
@@ -190,13 +197,13 @@ std::vector<SearchSpace> spaces() {
        }}};
 }
 
-ChunkMeanPoolConfig chosenBy(const Use &use) {
-  return {use.field("t"), use.field("d"), use.field("warps"), use.has("cu_seqlens")};
+ChunkMeanPoolConfig configOf(const Use &use) {
+  return use.config_as(ChunkMeanPoolConfig{.packed = use.has("cu_seqlens")});
 }
 
-Grid gridOf(const Use &use, const ChunkMeanPoolConfig &chosen) {
-  return Grid(use.call.extent("C") * ceilDiv(use.call.extent("D"), chosen.d), use.call.extent("H"),
-              use.call.extent("B"));
+Grid gridOf(const Use &use, const ChunkMeanPoolConfig &config) {
+  return Grid(use.extent("C") * ceilDiv(use.extent("D"), config.d), use.extent("H"),
+              use.extent("B"));
 }
 
 } // namespace
@@ -205,21 +212,12 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   KernelSpec spec;
   spec.name = "chunk_mean_pool";
   spec.summary = "y = the mean of each chunk of positions of x";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "T", "H", "D"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "H heads of width D at each position"},
-      boundsArgument(),
-      {.name = "y",
-       .output = true,
-       .axes = {"B", "C", "H", "D"},
-       .like = "x",
-       .doc =
-           "summed in f32; C is T / chunk rounded up. With cu_seqlens the chunks of all sequences "
-           "in order, then rows of 0"},
-  };
-  spec.options = options;
+  spec.add_arguments(
+      {{"x: [B, T, H, D] f32|f16|bf16", "H heads of width D at each position"},
+       bounds,
+       {"-> y: [B, C, H, D] like x", "summed in f32; C is T / chunk rounded up. With cu_seqlens "
+                                     "the chunks of all sequences in order, then rows of 0"}});
+  spec.add_options(options);
   spec.config = fields;
   spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 9}};
   spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 4}};
@@ -234,11 +232,9 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   spec.defaults = defaults;
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
-    const ChunkMeanPoolConfig chosen = chosenBy(use);
+    const auto config = configOf(use);
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(chunkMeanPool<T>, gridOf(use, chosen), use.tensor<T, 4>("x"),
-          use.tensor<std::int32_t, 1>("cu_seqlens"), use.tensor<T, 4>("y"),
-          use.call.options.integer("chunk"), chosen);
+      use(chunkMeanPool<T>, gridOf(use, config), config);
     });
   };
   return spec;
@@ -248,20 +244,12 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   KernelSpec spec;
   spec.name = "chunk_mean_pool_backward";
   spec.summary = "dx = dy of each position's chunk / the positions of that chunk";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "T", "H", "D"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "the forward kernel's; only its shape matters"},
-      boundsArgument(),
-      {.name = "dy", .axes = {"B", "C", "H", "D"}, .like = "x", .doc = "gradient of y"},
-      {.name = "dx",
-       .output = true,
-       .axes = {"B", "T", "H", "D"},
-       .like = "x",
-       .doc = "gradient of x"},
-  };
-  spec.options = {options[0]};
+  spec.add_arguments(
+      {{"x: [B, T, H, D] f32|f16|bf16", "the forward kernel's; only its shape matters"},
+       bounds,
+       {"dy: [B, C, H, D] like x", "gradient of y"},
+       {"-> dx: [B, T, H, D] like x", "gradient of x"}});
+  spec.add_options({options[0]});
   spec.config = fields;
   spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 2}};
   spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 2}};
@@ -282,11 +270,9 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   spec.defaults = defaults;
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
-    const ChunkMeanPoolConfig chosen = chosenBy(use);
+    const auto config = configOf(use);
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(chunkMeanPoolBackward<T>, gridOf(use, chosen), use.tensor<std::int32_t, 1>("cu_seqlens"),
-          use.tensor<T, 4>("dy"), use.tensor<T, 4>("dx"), use.call.options.integer("chunk"),
-          chosen);
+      use(chunkMeanPoolBackward<T>, gridOf(use, config), config);
     });
   };
   return spec;

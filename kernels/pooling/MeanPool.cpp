@@ -16,10 +16,18 @@ struct MeanPoolConfig {
 };
 SECTILE_CONFIG(MeanPoolConfig, t, d, warps, masked)
 
+template <class T> struct MeanPoolArguments {
+  View<const T, 3> x;
+  View<const bool, 2> mask;
+  View<T, 2> y;
+};
+template <class T>
+SECTILE_STRUCT(MeanPoolArguments<T>, x, mask, y)
+
 template <class T>
 Kernel meanPool{
-    "mean_pool",
-    [](View<const T, 3> x, View<const bool, 2> mask, View<T, 2> y, const MeanPoolConfig &config) {
+    "mean_pool", [](const MeanPoolArguments<T> &a, const MeanPoolConfig &config) {
+      const auto &[x, mask, y] = a;
       auto blocks = cdiv(x.extent(2), config.d);
       auto batch = program_id(0) / blocks, column = program_id(0) % blocks;
       auto length = x.extent(1);
@@ -48,10 +56,18 @@ Kernel meanPool{
 // A program writes steps * t positions, and counts all of its batch's.
 constexpr int steps = 16;
 
+template <class T> struct MeanPoolBackwardArguments {
+  View<const bool, 2> mask;
+  View<const T, 2> dy;
+  View<T, 3> dx;
+};
+template <class T>
+SECTILE_STRUCT(MeanPoolBackwardArguments<T>, mask, dy, dx)
+
 template <class T>
 Kernel meanPoolBackward{
-    "mean_pool_backward",
-    [](View<const bool, 2> mask, View<const T, 2> dy, View<T, 3> dx, const MeanPoolConfig &config) {
+    "mean_pool_backward", [](const MeanPoolBackwardArguments<T> &a, const MeanPoolConfig &config) {
+      const auto &[mask, dy, dx] = a;
       constexpr int many = 1024;
       auto column = program_id(0), batch = program_id(2);
       auto length = dx.extent(1);
@@ -97,23 +113,14 @@ std::vector<SearchSpace> spaces() {
            }}};
 }
 
-MeanPoolConfig chosenBy(const Use &use) {
-  return {use.field("t"), use.field("d"), use.field("warps"), use.has("mask")};
-}
-
 void sampleMask(const Invocation &, HostArray &mask, std::mt19937_64 &random) {
   for (bool &kept : mask.as<bool>())
     kept = random() % 4 != 0;
 }
 
-ArgumentSpec maskArgument() {
-  return {.name = "mask",
-          .optional = true,
-          .axes = {"B", "T"},
-          .dtypes = {DType::boolean},
-          .sample = sampleMask,
-          .doc = "which positions count; all of them where it is left out"};
-}
+const ArgumentRow mask{"mask?: [B, T] bool",
+                       "which positions count; all of them where it is left out",
+                       {.sample = sampleMask}};
 
 const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
                                         {"d", "columns of one program"},
@@ -125,18 +132,10 @@ KernelSpec sectile::meanPoolSpec() {
   KernelSpec spec;
   spec.name = "mean_pool";
   spec.summary = "y = the mean over T of the positions of x that the mask keeps";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "T", "D"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "what the mask hides is not looked at, and may be NaN"},
-      maskArgument(),
-      {.name = "y",
-       .output = true,
-       .axes = {"B", "D"},
-       .like = "x",
-       .doc = "summed in f32; 0 where no position counts"},
-  };
+  spec.add_arguments(
+      {{"x: [B, T, D] f32|f16|bf16", "what the mask hides is not looked at, and may be NaN"},
+       mask,
+       {"-> y: [B, D] like x", "summed in f32; 0 where no position counts"}});
   spec.config = fields;
   spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
@@ -149,11 +148,9 @@ KernelSpec sectile::meanPoolSpec() {
   };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
-    const MeanPoolConfig chosen = chosenBy(use);
-    const std::int64_t programs = use.call.extent("B") * ceilDiv(use.call.extent("D"), chosen.d);
+    const auto config = use.config_as(MeanPoolConfig{.masked = use.has("mask")});
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(meanPool<T>, programs, use.tensor<T, 3>("x"), use.tensor<bool, 2>("mask"),
-          use.tensor<T, 2>("y"), chosen);
+      use(meanPool<T>, use.extent("B") * ceilDiv(use.extent("D"), config.d), config);
     });
   };
   return spec;
@@ -163,15 +160,10 @@ KernelSpec sectile::meanPoolBackwardSpec() {
   KernelSpec spec;
   spec.name = "mean_pool_backward";
   spec.summary = "dx = dy / count at the positions that the mask keeps, 0 elsewhere";
-  spec.arguments = {
-      {.name = "x",
-       .axes = {"B", "T", "D"},
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "the forward kernel's; only its shape matters"},
-      maskArgument(),
-      {.name = "dy", .axes = {"B", "D"}, .like = "x", .doc = "gradient of y"},
-      {.name = "dx", .output = true, .axes = {"B", "T", "D"}, .like = "x", .doc = "gradient of x"},
-  };
+  spec.add_arguments({{"x: [B, T, D] f32|f16|bf16", "the forward kernel's; only its shape matters"},
+                      mask,
+                      {"dy: [B, D] like x", "gradient of y"},
+                      {"-> dx: [B, T, D] like x", "gradient of x"}});
   spec.config = fields;
   spec.typical = {{"B", 32}, {"T", 2048}, {"D", 1024}};
   spec.small = {{"B", 2}, {"T", 37}, {"D", 40}};
@@ -182,13 +174,11 @@ KernelSpec sectile::meanPoolBackwardSpec() {
   };
   spec.spaces = spaces();
   spec.apply = [](Use &use) {
-    const MeanPoolConfig chosen = chosenBy(use);
-    const Grid grid(ceilDiv(use.call.extent("D"), chosen.d),
-                    ceilDiv(use.call.extent("T"), steps * chosen.t), use.call.extent("B"));
-    for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(meanPoolBackward<T>, grid, use.tensor<bool, 2>("mask"), use.tensor<T, 2>("dy"),
-          use.tensor<T, 3>("dx"), chosen);
-    });
+    const auto config = use.config_as(MeanPoolConfig{.masked = use.has("mask")});
+    const Grid grid(ceilDiv(use.extent("D"), config.d), ceilDiv(use.extent("T"), steps * config.t),
+                    use.extent("B"));
+    for_dtype<float, half, bfloat16>(use.call.dtype("x"),
+                                     [&]<class T>(T) { use(meanPoolBackward<T>, grid, config); });
   };
   return spec;
 }

@@ -6,11 +6,12 @@ namespace sectile {
 
 enum class Granularity : int { tensor, row, group, block };
 
-inline std::vector<std::string> granularities() { return {"tensor", "row", "group", "block"}; }
 inline Granularity granularityOf(const OptionValues &options) {
-  const std::vector<std::string> names = granularities();
-  return static_cast<Granularity>(
-      std::find(names.begin(), names.end(), options.choice("granularity")) - names.begin());
+  const std::string &name = options.choice("granularity");
+  return name == "tensor"  ? Granularity::tensor
+         : name == "row"   ? Granularity::row
+         : name == "group" ? Granularity::group
+                           : Granularity::block;
 }
 
 // The rows and columns that share a scale; of an empty axis one scale, where it is shared whole.

@@ -250,50 +250,30 @@ void launch(Use &use, const char *first, const char *second) {
   });
 }
 
-KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpec> inputs) {
+KernelSpec specOf(const char *name, const char *summary, const std::vector<ArgumentRow> &inputs) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = std::move(inputs);
-  spec.arguments.push_back(
-      {.name = "y",
-       .output = true,
-       .axes = {"M", "K"},
-       .dtype_by = [](const Invocation &call) { return *parseDType(call.options.choice("out")); },
-       .doc = "codes; a value is its code times its scale"});
-  spec.arguments.push_back({.name = "scales",
-                            .output = true,
-                            .axes = {"Sm", "Sk"},
-                            .dtype_by =
-                                [](const Invocation &call) {
-                                  return call.options.choice("scale_format") == "e8m0"
-                                             ? DType::uint8
-                                             : DType::float32;
-                                },
-                            .doc = "[1, 1] of a tensor, [M, 1] of rows, [M, K / block] of groups, "
-                                   "[M / block, K / block] of blocks, rounded up"});
-  spec.options = {
-      {.name = "granularity",
-       .kind = OptionSpec::choice,
-       .initial = "group",
-       .choices = granularities(),
-       .doc = "what has one scale: all, a row, `block` neighbours in a row, or "
-              "`block` by `block` elements"},
-      {.name = "block",
-       .kind = OptionSpec::integer,
-       .initial = "128",
-       .samples = {"32", "64"},
-       .doc = "extent of a group, and of a block's sides: 32, 64 or 128"},
-      {.name = "out",
-       .kind = OptionSpec::choice,
-       .initial = "f8e4m3",
-       .choices = {"f8e4m3", "f8e5m2", "i8"},
-       .doc = "y's dtype"},
-      {.name = "scale_format",
-       .kind = OptionSpec::choice,
-       .initial = "f32",
-       .choices = {"f32", "power_of_two", "e8m0"},
-       .doc = "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"}};
+  const auto codes = [](const Invocation &call) { return *parseDType(call.options.choice("out")); };
+  const auto scales = [](const Invocation &call) {
+    return call.options.choice("scale_format") == "e8m0" ? DType::uint8 : DType::float32;
+  };
+  spec.add_arguments(inputs);
+  spec.add_arguments(
+      {{"-> y: [M, K]", "codes; a value is its code times its scale", {.dtype_by = codes}},
+       {"-> scales: [Sm, Sk]",
+        "[1, 1] of a tensor, [M, 1] of rows, [M, K / block] of groups, [M / block, K / block] of "
+        "blocks, rounded up",
+        {.dtype_by = scales}}});
+  spec.add_options(
+      {{"granularity: tensor|row|group|block = group",
+        "what has one scale: all, a row, `block` neighbours in a row, or `block` by `block` "
+        "elements"},
+       {"block: integer = 128 e.g. 32, 64",
+        "extent of a group, and of a block's sides: 32, 64 or 128"},
+       {"out: f8e4m3|f8e5m2|i8 = f8e4m3", "y's dtype"},
+       {"scale_format: f32|power_of_two|e8m0 = f32",
+        "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"}});
   spec.config = {{"rows", "rows of one program's tile"},
                  {"columns", "columns of one program's tile"},
                  {"warps", "warps of one program"},
@@ -323,29 +303,20 @@ KernelSpec specOf(const char *name, const char *summary, std::vector<ArgumentSpe
   return spec;
 }
 
-ArgumentSpec input(const char *name, const char *doc) {
-  return {.name = name,
-          .axes = {"M", "K"},
-          .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-          .doc = doc};
-}
-
 } // namespace
 
 KernelSpec sectile::quantizeSpec() {
   KernelSpec spec = specOf("quantize", "y = x / scales as fp8 or int8, with the scales that fit x",
-                           {input("x", "any matrix")});
+                           {{"x: [M, K] f32|f16|bf16", "any matrix"}});
   spec.apply = [](Use &use) { launch(use, "x", nullptr); };
   return spec;
 }
 
 KernelSpec sectile::siluMulQuantizeSpec() {
-  ArgumentSpec up = input("up", "the same shape");
-  up.dtypes = {};
-  up.like = "gate";
-  KernelSpec spec =
-      specOf("silu_mul_quantize", "y = silu(gate) * up / scales as fp8 or int8, and the scales",
-             {input("gate", "any matrix; the halves of one array may be gate and up"), up});
+  KernelSpec spec = specOf(
+      "silu_mul_quantize", "y = silu(gate) * up / scales as fp8 or int8, and the scales",
+      {{"gate: [M, K] f32|f16|bf16", "any matrix; the halves of one array may be gate and up"},
+       {"up: [M, K] like gate", "the same shape"}});
   spec.apply = [](Use &use) { launch(use, "gate", "up"); };
   return spec;
 }

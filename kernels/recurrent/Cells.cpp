@@ -115,34 +115,21 @@ KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = commonInputs(cell);
-  spec.arguments.push_back(
-      {.name = "y",
-       .output = true,
-       .axes = {"T", "B", "Y"},
-       .stored = timeFirst(),
-       .like = "x",
-       .doc = "the states; Y is H, or 2 H with the backward direction's behind"});
-  spec.arguments.push_back({.name = "h_n",
-                            .output = true,
-                            .axes = {"...", "B", "H"},
-                            .like = "x",
-                            .doc = "the state after each direction's last step"});
+  spec.add_arguments(commonInputs(cell));
+  spec.add_arguments(
+      {{"-> y: [T, B, Y] like x",
+        "the states; Y is H, or 2 H with the backward direction's behind",
+        {.stored = timeFirst()}},
+       {"-> h_n: [..., B, H] like x", "the state after each direction's last step"}});
   if (cell == lstmCell)
-    spec.arguments.push_back({.name = "c_n",
-                              .output = true,
-                              .axes = {"...", "B", "H"},
-                              .like = "x",
-                              .doc = "the cell state after each direction's last step"});
-  spec.arguments.push_back(
-      {.name = "reserve",
-       .output = true,
-       .axes = {"...", "T", "B", "R"},
-       .dtypes = {DType::float32},
-       .doc = cell == lstmCell  ? "for the backward kernel: i, f, g, o and c, R = 5 H"
-              : cell == gruCell ? "for the backward kernel: r, z, n and what r multiplies, R = 4 H"
-                                : "for the backward kernel: the states, R = H"});
-  spec.options = commonOptions(cell);
+    spec.add_arguments(
+        {{"-> c_n: [..., B, H] like x", "the cell state after each direction's last step"}});
+  spec.add_arguments(
+      {{"-> reserve: [..., T, B, R] f32",
+        cell == lstmCell  ? "for the backward kernel: i, f, g, o and c, R = 5 H"
+        : cell == gruCell ? "for the backward kernel: r, z, n and what r multiplies, R = 4 H"
+                          : "for the backward kernel: the states, R = H"}});
+  spec.add_options(commonOptions(cell));
   spec.config = commonConfig();
   commonExtents(spec, cell);
   spec.derive = [cell](Invocation &call) {
@@ -205,61 +192,30 @@ cells::timeFirst() {
   };
 }
 
-std::vector<ArgumentSpec> cells::commonInputs(Cell cell) {
-  std::vector<ArgumentSpec> arguments = {
-      {.name = "x",
-       .axes = {"T", "B", "I"},
-       .stored = timeFirst(),
-       .dtypes = {DType::float32, DType::float16, DType::bfloat16},
-       .doc = "the inputs; [B, T, I] with batch_first"},
-      {.name = "w_ih",
-       .axes = {"...", "G", "I"},
-       .like = "x",
-       .sample = spread("I"),
-       .doc = cell == lstmCell ? "[4 H, I] for the gates i, f, g, o; [2, 4 H, I] for two directions"
-              : cell == gruCell ? "[3 H, I] for the gates r, z, n; [2, 3 H, I] for two directions"
-                                : "[H, I]; [2, H, I] for two directions"},
-      {.name = "w_hh",
-       .axes = {"...", "G", "H"},
-       .like = "x",
-       .sample = spread("H"),
-       .doc = "the same for the state"},
-      {.name = "b_ih",
-       .optional = true,
-       .axes = {"...", "G"},
-       .like = "x",
-       .doc = "added to what w_ih gives"},
-      {.name = "b_hh",
-       .optional = true,
-       .axes = {"...", "G"},
-       .like = "x",
-       .doc = "added to what w_hh gives"},
-      {.name = "h0",
-       .optional = true,
-       .axes = {"...", "B", "H"},
-       .like = "x",
-       .doc = "the state before each direction's first step; 0 if left out"}};
+std::vector<ArgumentRow> cells::commonInputs(Cell cell) {
+  std::vector<ArgumentRow> arguments = {
+      {"x: [T, B, I] f32|f16|bf16",
+       "the inputs; [B, T, I] with batch_first",
+       {.stored = timeFirst()}},
+      {"w_ih: [..., G, I] like x",
+       cell == lstmCell  ? "[4 H, I] for the gates i, f, g, o; [2, 4 H, I] for two directions"
+       : cell == gruCell ? "[3 H, I] for the gates r, z, n; [2, 3 H, I] for two directions"
+                         : "[H, I]; [2, H, I] for two directions",
+       {.sample = spread("I")}},
+      {"w_hh: [..., G, H] like x", "the same for the state", {.sample = spread("H")}},
+      {"b_ih?: [..., G] like x", "added to what w_ih gives"},
+      {"b_hh?: [..., G] like x", "added to what w_hh gives"},
+      {"h0?: [..., B, H] like x", "the state before each direction's first step; 0 if left out"}};
   if (cell == lstmCell)
-    arguments.push_back(
-        {.name = "c0",
-         .optional = true,
-         .axes = {"...", "B", "H"},
-         .like = "x",
-         .doc = "the cell state before each direction's first step; 0 if left out"});
+    arguments.push_back({"c0?: [..., B, H] like x",
+                         "the cell state before each direction's first step; 0 if left out"});
   return arguments;
 }
 
-std::vector<OptionSpec> cells::commonOptions(Cell cell) {
-  std::vector<OptionSpec> options = {{.name = "batch_first",
-                                      .kind = OptionSpec::flag,
-                                      .initial = "false",
-                                      .doc = "x and y have B before T"}};
+std::vector<OptionRow> cells::commonOptions(Cell cell) {
+  std::vector<OptionRow> options = {{"batch_first: flag = false", "x and y have B before T"}};
   if (cell == tanhCell)
-    options.push_back({.name = "nonlinearity",
-                       .kind = OptionSpec::choice,
-                       .initial = "tanh",
-                       .choices = {"tanh", "relu"},
-                       .doc = "what makes the state of the sum"});
+    options.push_back({"nonlinearity: tanh|relu = tanh", "what makes the state of the sum"});
   return options;
 }
 

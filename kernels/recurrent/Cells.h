@@ -120,8 +120,8 @@ void products(Use &use, Tensor<T, 4> a, const Tensor<T, 3> &b, Tensor<Out, 4> ou
 }
 
 // What the specifications have in common. `cell` is as the kernel's name says; see cellOf.
-std::vector<ArgumentSpec> commonInputs(Cell cell);
-std::vector<OptionSpec> commonOptions(Cell cell);
+std::vector<ArgumentRow> commonInputs(Cell cell);
+std::vector<OptionRow> commonOptions(Cell cell);
 std::vector<ConfigSpec> commonConfig();
 std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)> timeFirst();
 void commonExtents(KernelSpec &spec, Cell cell);

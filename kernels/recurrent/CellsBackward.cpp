@@ -162,44 +162,24 @@ void sampleGates(const Invocation &, HostArray &array, std::mt19937_64 &random) 
   fillDrawn(array, [&] { return uniform(random); });
 }
 
-std::vector<ArgumentSpec> backwardArguments(Cell cell) {
-  std::vector<ArgumentSpec> arguments = commonInputs(cell);
-  const std::vector<std::string> states = {"...", "B", "H"};
-  arguments.push_back({.name = "y",
-                       .axes = {"T", "B", "Y"},
-                       .stored = timeFirst(),
-                       .like = "x",
-                       .doc = "the forward kernel's"});
-  arguments.push_back({.name = "reserve",
-                       .axes = {"...", "T", "B", "R"},
-                       .dtypes = {DType::float32},
-                       .sample = sampleGates,
-                       .doc = "the forward kernel's"});
-  arguments.push_back({.name = "dy",
-                       .axes = {"T", "B", "Y"},
-                       .stored = timeFirst(),
-                       .like = "x",
-                       .doc = "gradient of y"});
-  arguments.push_back({.name = "dh_n",
-                       .optional = true,
-                       .axes = states,
-                       .like = "x",
-                       .doc = "gradient of h_n; 0 if left out"});
+void addArguments(KernelSpec &spec, Cell cell) {
+  spec.add_arguments(commonInputs(cell));
+  const std::vector<ArgumentSpec> inputs = spec.arguments;
+  spec.add_arguments(
+      {{"y: [T, B, Y] like x", "the forward kernel's", {.stored = timeFirst()}},
+       {"reserve: [..., T, B, R] f32", "the forward kernel's", {.sample = sampleGates}},
+       {"dy: [T, B, Y] like x", "gradient of y", {.stored = timeFirst()}},
+       {"dh_n?: [..., B, H] like x", "gradient of h_n; 0 if left out"}});
   if (cell == lstmCell)
-    arguments.push_back({.name = "dc_n",
-                         .optional = true,
-                         .axes = states,
-                         .like = "x",
-                         .doc = "gradient of c_n; 0 if left out"});
-  for (const ArgumentSpec &input : commonInputs(cell))
-    arguments.push_back({.name = "d" + input.name,
-                         .output = true,
-                         .with = input.optional ? input.name : "",
-                         .axes = input.axes,
-                         .stored = input.stored,
-                         .like = "x",
-                         .doc = "gradient of " + input.name});
-  return arguments;
+    spec.add_arguments({{"dc_n?: [..., B, H] like x", "gradient of c_n; 0 if left out"}});
+  for (const ArgumentSpec &input : inputs)
+    spec.arguments.push_back({.name = "d" + input.name,
+                              .output = true,
+                              .with = input.optional ? input.name : "",
+                              .axes = input.axes,
+                              .stored = input.stored,
+                              .like = "x",
+                              .doc = "gradient of " + input.name});
 }
 
 template <class T> void applyBackward(Use &use, Cell cell) {
@@ -253,8 +233,8 @@ KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  spec.arguments = backwardArguments(cell);
-  spec.options = commonOptions(cell);
+  addArguments(spec, cell);
+  spec.add_options(commonOptions(cell));
   spec.config = commonConfig();
   commonExtents(spec, cell);
   spec.follow = [common = spec.follow, cell](Invocation &call) {

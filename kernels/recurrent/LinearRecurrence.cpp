@@ -85,44 +85,24 @@ void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
 
 } // namespace
 
-std::vector<ArgumentSpec> recurrence::commonInputs() {
+std::vector<ArgumentRow> recurrence::commonInputs() {
   return {
-      {.name = "q",
-       .axes = {"B", "H", "T", "Dk"},
-       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-       .doc = "queries; Dk is at most 256"},
-      {.name = "k", .axes = {"B", "H", "T", "Dk"}, .like = "q", .doc = "keys"},
-      {.name = "v", .axes = {"B", "H", "T", "Dv"}, .like = "q", .doc = "values"},
-      {.name = "g",
-       .optional = true,
-       .axes = {"B", "H", "T"},
-       .dtypes = {DType::float32},
-       .sample = sampleLogs,
-       .doc = "logarithm of each step's decay; -inf forgets all"},
-      {.name = "gk",
-       .optional = true,
-       .axes = {"B", "H", "T", "Dk"},
-       .dtypes = {DType::float32},
-       .sample = sampleLogs,
-       .doc = "the same for each channel of the keys; added to g"},
-      {.name = "initial_state",
-       .optional = true,
-       .axes = {"B", "H", "Dk", "Dv"},
-       .dtypes = {DType::float32},
-       .doc = "the state before the first step; zeros if left out"},
+      {"q: [B, H, T, Dk] f16|bf16|f32", "queries; Dk is at most 256"},
+      {"k: [B, H, T, Dk] like q", "keys"},
+      {"v: [B, H, T, Dv] like q", "values"},
+      {"g?: [B, H, T] f32",
+       "logarithm of each step's decay; -inf forgets all",
+       {.sample = sampleLogs}},
+      {"gk?: [B, H, T, Dk] f32",
+       "the same for each channel of the keys; added to g",
+       {.sample = sampleLogs}},
+      {"initial_state?: [B, H, Dk, Dv] f32", "the state before the first step; zeros if left out"},
   };
 }
 
-std::vector<OptionSpec> recurrence::commonOptions() {
-  return {{.name = "scale",
-           .kind = OptionSpec::number,
-           .initial = "",
-           .samples = {"0.7"},
-           .doc = "of the queries; 1/sqrt(Dk) if not given"},
-          {.name = "reverse",
-           .kind = OptionSpec::flag,
-           .initial = "false",
-           .doc = "from the last step to the first"}};
+std::vector<OptionRow> recurrence::commonOptions() {
+  return {{"scale: number e.g. 0.7", "of the queries; 1/sqrt(Dk) if not given"},
+          {"reverse: flag = false", "from the last step to the first"}};
 }
 
 void recurrence::checkCommon(const Invocation &call) {
@@ -135,18 +115,10 @@ KernelSpec sectile::linearRecurrenceSpec() {
   KernelSpec spec;
   spec.name = "linear_recurrence";
   spec.summary = "h = decay h + k v^T at each step, o = (scale q)^T h";
-  spec.arguments = commonInputs();
-  spec.arguments.push_back({.name = "o",
-                            .output = true,
-                            .axes = {"B", "H", "T", "Dv"},
-                            .like = "q",
-                            .doc = "of the state after the step"});
-  spec.arguments.push_back({.name = "final_state",
-                            .output = true,
-                            .axes = {"B", "H", "Dk", "Dv"},
-                            .dtypes = {DType::float32},
-                            .doc = "the state after the last step"});
-  spec.options = commonOptions();
+  spec.add_arguments(commonInputs());
+  spec.add_arguments({{"-> o: [B, H, T, Dv] like q", "of the state after the step"}});
+  spec.add_arguments({{"-> final_state: [B, H, Dk, Dv] f32", "the state after the last step"}});
+  spec.add_options(commonOptions());
   spec.config = {{"chunk", "steps of one chunk; 1 goes step by step"},
                  {"dv", "columns of v of one program"},
                  {"warps", "warps of one program"}};

@@ -191,8 +191,8 @@ inline int widthOf(const Invocation &call) {
 }
 
 // What the specifications of both have in common.
-std::vector<ArgumentSpec> commonInputs();
-std::vector<OptionSpec> commonOptions();
+std::vector<ArgumentRow> commonInputs();
+std::vector<OptionRow> commonOptions();
 void checkCommon(const Invocation &call);
 
 } // namespace sectile::recurrence

@@ -167,40 +167,17 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
   KernelSpec spec;
   spec.name = "linear_recurrence_backward";
   spec.summary = "gradients of linear_recurrence";
-  spec.arguments = commonInputs();
-  const std::vector<std::string> keys = {"B", "H", "T", "Dk"}, values = {"B", "H", "T", "Dv"},
-                                 states = {"B", "H", "Dk", "Dv"};
-  const std::vector<DType> single = {DType::float32};
-  spec.arguments.insert(
-      spec.arguments.end(),
-      {{.name = "do", .axes = values, .like = "q", .doc = "gradient of o"},
-       {.name = "dfinal_state",
-        .optional = true,
-        .axes = states,
-        .dtypes = single,
-        .doc = "gradient of final_state; zeros if left out"},
-       {.name = "dq", .output = true, .axes = keys, .like = "q", .doc = "gradient of q"},
-       {.name = "dk", .output = true, .axes = keys, .like = "q", .doc = "gradient of k"},
-       {.name = "dv", .output = true, .axes = values, .like = "q", .doc = "gradient of v"},
-       {.name = "dg",
-        .output = true,
-        .with = "g",
-        .axes = {"B", "H", "T"},
-        .dtypes = single,
-        .doc = "gradient of g"},
-       {.name = "dgk",
-        .output = true,
-        .with = "gk",
-        .axes = keys,
-        .dtypes = single,
-        .doc = "gradient of gk"},
-       {.name = "dinitial_state",
-        .output = true,
-        .with = "initial_state",
-        .axes = states,
-        .dtypes = single,
-        .doc = "gradient of initial_state"}});
-  spec.options = commonOptions();
+  spec.add_arguments(commonInputs());
+  spec.add_arguments(
+      {{"do: [B, H, T, Dv] like q", "gradient of o"},
+       {"dfinal_state?: [B, H, Dk, Dv] f32", "gradient of final_state; zeros if left out"},
+       {"-> dq: [B, H, T, Dk] like q", "gradient of q"},
+       {"-> dk: [B, H, T, Dk] like q", "gradient of k"},
+       {"-> dv: [B, H, T, Dv] like q", "gradient of v"},
+       {"-> dg: [B, H, T] f32 with g", "gradient of g"},
+       {"-> dgk: [B, H, T, Dk] f32 with gk", "gradient of gk"},
+       {"-> dinitial_state: [B, H, Dk, Dv] f32 with initial_state", "gradient of initial_state"}});
+  spec.add_options(commonOptions());
   spec.config = {{"chunk", "steps of one chunk"},
                  {"dv", "columns of v at once"},
                  {"warps", "warps of one program"}};

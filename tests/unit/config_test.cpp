@@ -15,7 +15,10 @@ struct Block {
   int size = 1024;
 };
 SECTILE_CONFIG(Block, size)
-struct Many {
+template <class T, int N> struct Sized {
+  T size = N;
+};
+template <class T, int N> SECTILE_CONFIG((Sized<T, N>), size) struct Many {
   int a = 0, b = 1, c = 2, d = 3, e = 4, f = 5, g = 6, h = 7, i = 8, j = 9, k = 10, l = 11, m = 12,
       n = 13, o = 14, p = 15, q = 16, r = 17, s = 18, t = 19;
 };
@@ -27,6 +30,7 @@ using namespace sectile;
 TEST(Config, NamesAndValues) {
   EXPECT_EQ(describe(user::Tile{}), "m=128 n=64 swap=0 order=0 scale=0.500000");
   EXPECT_EQ(describe(user::Block{.size = 8}), "size=8");
+  EXPECT_EQ(describe(user::Sized<short, 3>{}), "size=3");
   EXPECT_EQ(describe(user::Many{}).substr(0, 11), "a=0 b=1 c=2");
   static_assert(detail::configWords<user::Many> == 20);
   static_assert(KernelConfig<user::Tile> && !KernelConfig<int>);

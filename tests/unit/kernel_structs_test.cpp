@@ -27,6 +27,17 @@ template <class T> struct Outputs {
 template <class T>
 SECTILE_STRUCT(Outputs<T>, first, second)
 
+struct Nothing {};
+SECTILE_STRUCT(Nothing)
+
+template <class T, int N> struct Shifted {
+  sc::View<const T, N> values;
+  Nothing nothing;
+  sc::Tile<T> shift;
+};
+template <class T, int N>
+SECTILE_STRUCT((Shifted<T, N>), values, nothing, shift)
+
 struct Numbers {
   sc::Float factor;
   sc::Bool negate;
@@ -64,6 +75,10 @@ static_assert(Mixed::first == std::array<std::size_t, 5>{0, 1, 10, 19, 28});
 static_assert(Mixed::args[1].readonly && Mixed::args[1].rank == 2 && !Mixed::args[7].readonly);
 static_assert(Mixed::args[3].kind == sc::detail::ArgKind::index);
 static_assert(Mixed::args[8].dtype == sc::DType::int16);
+
+using Empty = sc::detail::Signature<decltype([](Nothing, Shifted<float, 1>, Nothing) {})>;
+static_assert(Empty::args_count == 3 && Empty::args.size() == 2);
+static_assert(Empty::first == std::array<std::size_t, 4>{0, 0, 4, 4});
 
 class KernelStructs : public sc::test::OnDevice {
 protected:
@@ -190,6 +205,25 @@ TEST_P(KernelStructs, ParametersAndResultsOfFunctions) {
   const auto x = device.upload(count<float>(9, 1)); // 1 to 9
   kernel.launch(stream, 1, {x, 9}, out);
   EXPECT_EQ(out.download(), (std::vector<float>{4 + 6, 1 + 4, 8 * (5 + 5)}));
+}
+
+// An empty struct has no arguments, and its functions get it all the same.
+sc::Function passed{"passed", [](Nothing nothing, Shifted<float, 1> shifted) {
+                      return std::tuple(shifted, nothing);
+                    }};
+
+TEST_P(KernelStructs, EmptyOnesAndThoseOfTwoParameters) {
+  sc::Kernel kernel{"shift", [](Nothing nothing, Shifted<float, 1> x, sc::View<float, 1> out) {
+                      auto [shifted, none] = passed(nothing, x);
+                      passed(none, shifted);
+                      out.tile(16).store(0, shifted.values.tile(16).load(0) + shifted.shift);
+                    }};
+  const auto values = count<float>(16, 1);
+  const auto x = device.upload(values), out = device.allocate<float>(16);
+  kernel.launch(stream, 1, {}, {x, {}, 2.5f}, out);
+  const std::vector<float> got = out.download();
+  for (std::size_t i = 0; i < 16; ++i)
+    ASSERT_EQ(got[i], values[i] + 2.5f) << i;
 }
 
 // Keys

@@ -47,8 +47,77 @@ KernelSpec negate(std::string name) {
   return spec;
 }
 
+// The same, bound by names.
+template <class T> struct ScaleArguments {
+  View<const T, 2> x;
+  View<const float, 1> w;
+  View<T, 2> y;
+  Float factor;
+  Int N;
+};
+template <class T>
+SECTILE_STRUCT(ScaleArguments<T>, x, w, y, factor, N)
+
+template <class T>
+Kernel scale{"scale", [](const ScaleArguments<T> &a, const Tile2 &tile) {
+               auto row = program_id(0);
+               for (auto i : range(0, cdiv(a.N, tile.block))) {
+                 auto values = cast<float>(a.x.at(row).tile(tile.block).load(i)) * a.factor;
+                 if (tile.fast) // there are weights
+                   values *= a.w.tile(tile.block).load(i);
+                 a.y.at(row).tile(tile.block).store(i, values);
+               }
+             }};
+
+KernelSpec scaleSpec(std::string name) {
+  KernelSpec spec;
+  spec.name = std::move(name);
+  spec.summary = "y = x * w * factor";
+  spec.add_arguments(
+      {{"x: [..., N] f32|f16"}, {"w?: [N] f32", "weight"}, {"-> y: [..., N] like x"}});
+  spec.add_options({{"factor: number = 1 e.g. 3"}, {"mode: a|b = a"}, {"count: integer e.g. 2"}});
+  spec.typical = {{"...", 4}, {"N", 100}};
+  spec.config = {{"block"}};
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return ConfigValues{{"block", 64}};
+  };
+  spec.apply = [](Use &use) {
+    for_dtype<float, half>(use.call.dtype("x"), [&]<class T>(T) {
+      use(scale<T>, use.extent("..."), use.config_as(Tile2{.fast = use.has("w")}));
+    });
+  };
+  return spec;
+}
+
+// What registering says where the kernel's arguments are this struct.
+template <class Struct> std::string refusedStruct(std::initializer_list<FieldValue> values = {}) {
+  static const Kernel kernel{"refused", [](const Struct &) {}};
+  KernelSpec spec = scaleSpec("scale_refused");
+  spec.apply = [values](Use &use) { use(kernel, 1, values); };
+  return message<InputError>([&] { register_kernel(std::move(spec)); });
+}
+
+template <class T> struct OfX {
+  T x;
+};
+template <class T> SECTILE_STRUCT(OfX<T>, x) template <class T> struct OfMode {
+  T mode;
+};
+template <class T> SECTILE_STRUCT(OfMode<T>, mode) template <class T> struct OfFactor {
+  T factor;
+};
+template <class T> SECTILE_STRUCT(OfFactor<T>, factor) template <class T> struct OfCount {
+  T count;
+};
+template <class T> SECTILE_STRUCT(OfCount<T>, count) template <class T> struct OfOther {
+  T other;
+};
+template <class T>
+SECTILE_STRUCT(OfOther<T>, other)
+
 // What register_kernel says of the description after `change`.
-template <class Change> std::string refusal(Change change) {
+template <class Change>
+std::string refusal(Change change) {
   KernelSpec spec = negate("negate_refused");
   change(spec);
   return message<InputError>([&] { register_kernel(std::move(spec)); });
@@ -87,37 +156,151 @@ TEST(RegisterKernel, TakesFieldsAndDefaultsFromTheConfiguration) {
   EXPECT_EQ(spec.defaults({}, ""), expected);
 }
 
-TEST(RegisterKernel, ADescriptionThatTakesAnArgumentForAnotherTypeIsAnError) {
-  const auto apply = [](const char *name, auto take) {
-    KernelSpec spec = negate(name);
-    spec.typical = {{"M", 3}, {"N", 4}};
-    spec.apply = take;
-    register_kernel(std::move(spec));
-    const Device device = Device::open("virtual:sm_80");
-    const Buffer<float> x = device.allocate<float>(12);
-    return message<Error>([&] { run_kernel(device.stream(), name, {{"x", tensor(x, {3, 4})}}); });
+TEST(RegisterKernel, ADescriptionThatTakesAnArgumentForAnotherTypeIsRefused) {
+  const auto apply = [](auto take) {
+    return refusal([&](KernelSpec &spec) {
+      spec.typical = {{"M", 3}, {"N", 4}};
+      spec.apply = take;
+    });
   };
-  EXPECT_EQ(apply("negate_halves", [](Use &use) { use.tensor<half, 2>("x"); }),
-            "negate_halves: its description takes x as f16 with 2 axes, but it is f32 [3, 4]");
-  EXPECT_EQ(apply("negate_flat", [](Use &use) { use.tensor<float, 1>("y"); }),
-            "negate_flat: its description takes y as f32 with 1 axis, but it is f32 [3, 4]");
+  EXPECT_EQ(apply([](Use &use) { use.tensor<half, 2>("x"); }),
+            "negate_refused: its description takes x as f16 with 2 axes, but it is f32 [3, 4]");
+  EXPECT_EQ(apply([](Use &use) { use.tensor<float, 1>("y"); }),
+            "negate_refused: its description takes y as f32 with 1 axis, but it is f32 [3, 4]");
   EXPECT_EQ(
-      apply("negate_deep", [](Use &use) { use.collapsed<float, 4>("y"); }),
-      "negate_deep: its description takes y as f32 with 3 axes or more, but it is f32 [3, 4]");
+      apply([](Use &use) { use.collapsed<float, 4>("y"); }),
+      "negate_refused: its description takes y as f32 with 3 axes or more, but it is f32 [3, 4]");
+}
+
+TEST(RegisterKernel, BindsFieldsByTheirNames) {
+  register_kernel(scaleSpec("scale_named"));
+  const Device device = Device::open("virtual:sm_80");
+  std::vector<half> values(2 * 3 * 100);
+  std::vector<float> weights(100);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = half(static_cast<float>(i % 50));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i] = static_cast<float>(i % 7);
+  const Buffer<half> x = device.upload(values);
+  const Buffer<float> w = device.upload(weights);
+  for (const bool weighted : {false, true}) {
+    NamedTensors inputs{{"x", tensor(x, {2, 3, 100})}};
+    if (weighted)
+      inputs.emplace("w", tensor(w, {100}));
+    const NamedTensors outputs =
+        run_kernel(device.stream(), "scale_named", inputs, {{"factor", "3"}});
+    const std::vector<half> y = outputs.at("y").as<half, 3>().download();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(static_cast<float>(y[i]),
+                3 * static_cast<float>(values[i]) * (weighted ? weights[i % 100] : 1));
+  }
+}
+
+TEST(RegisterKernel, FieldsThatNothingFitsAreRefused) {
+  const std::string field = "scale_refused: field '";
+  EXPECT_EQ((refusedStruct<OfX<View<const half, 2>>>()),
+            field +
+                "x' of the kernel refused is f16 with 2 axes, but the argument is f32 [..., N]");
+  EXPECT_EQ((refusedStruct<OfX<View<const float, 3>>>()),
+            field +
+                "x' of the kernel refused is f32 with 3 axes, but the argument is f32 [..., N]");
+  EXPECT_EQ((refusedStruct<OfOther<View<const float, 1>>>()),
+            field + "other' of the kernel refused is f32 with 1 axis, but no argument has this "
+                    "name; the arguments are x, w, y");
+  EXPECT_EQ(refusedStruct<OfOther<Int>>(),
+            field + "other' of the kernel refused is a number of type i64, but no option or axis "
+                    "has this name; the options are factor, mode, count, the axes N");
+  EXPECT_EQ(refusedStruct<OfFactor<Int>>(),
+            field + "factor' of the kernel refused is a number of type i64, but its value is a "
+                    "floating-point number");
+  EXPECT_EQ(refusedStruct<OfFactor<Bool>>({{"factor", 2}}),
+            field + "factor' of the kernel refused is a number of type bool, but its value is an "
+                    "integer");
+  EXPECT_EQ(refusedStruct<OfMode<Int>>(),
+            field + "mode' of the kernel refused is a number of type i64, but the option is a "
+                    "choice");
+  EXPECT_EQ(refusedStruct<OfCount<Int>>(),
+            field + "count' of the kernel refused has no value: the option is not given, and has "
+                    "no default");
+  const Tensor<float, 1> none{nullptr, {0}, {1}};
+  EXPECT_EQ((refusedStruct<OfX<View<const float, 2>>>({{"x", none}})),
+            field + "x' of the kernel refused is f32 with 2 axes, but is set to a tensor of f32 "
+                    "with 1 axis");
+  EXPECT_EQ((refusedStruct<OfX<Ptr<const float>>>({{"x", 3}})),
+            field + "x' of the kernel refused is f32 with 1 axis, but is set to a number");
+  EXPECT_EQ(refusedStruct<OfCount<Int>>({{"count", none}}),
+            field + "count' of the kernel refused is a number of type i64, but is set to a tensor");
+  EXPECT_EQ(refusedStruct<OfCount<Int>>({{"count", 3}, {"counts", 3}}),
+            "scale_refused: the kernel refused has no field 'counts' to set; its fields are count");
+}
+
+TEST(RegisterKernel, RowsOfTextAreRead) {
+  KernelSpec spec;
+  spec.name = "rows";
+  const auto only = [](const Invocation &) { return DType::float16; };
+  spec.add_arguments({{"a?:[M,1|N]  i64 | u8", "first"},
+                      {"b: [] like a"},
+                      {"->c: [..., 3] like a over a, b with a", "third"},
+                      {"-> d: [M]", "", {.dtype_by = only}}});
+  ASSERT_EQ(spec.arguments.size(), 4u);
+  const ArgumentSpec &a = spec.arguments[0], &c = spec.arguments[2];
+  EXPECT_TRUE(a.optional && !a.output && c.output && !c.optional);
+  EXPECT_EQ(a.axes, (std::vector<std::string>{"M", "1|N"}));
+  EXPECT_EQ(a.dtypes, (std::vector{DType::int64, DType::uint8}));
+  EXPECT_EQ(a.doc, "first");
+  EXPECT_TRUE(spec.arguments[1].axes.empty());
+  EXPECT_EQ(c.over, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(c.like + c.with, "aa");
+  EXPECT_EQ(spec.arguments[3].dtype_by({}), DType::float16);
+
+  spec.add_options(
+      {{"mode: mean|max = max", "how"}, {"eps: number = 1e-6 e.g. 0.1, 2"}, {"k: seed"}});
+  ASSERT_EQ(spec.options.size(), 3u);
+  EXPECT_EQ(spec.options[0].choices, (std::vector<std::string>{"mean", "max"}));
+  EXPECT_EQ(spec.options[0].initial, "max");
+  EXPECT_EQ(spec.options[1].samples, (std::vector<std::string>{"0.1", "2"}));
+  EXPECT_EQ(spec.options[2].kind, OptionSpec::seed);
+}
+
+TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {
+  const auto argument = [](const char *row) {
+    KernelSpec spec;
+    spec.name = "k";
+    return message<InputError>([&] { spec.add_arguments({{row}}); });
+  };
+  EXPECT_EQ(argument("w [N] f32"), "k: row 'w [N] f32': ':' is missing before '[N] f32'");
+  EXPECT_EQ(argument(": [N] f32"),
+            "k: row ': [N] f32': the argument's name is missing before ': [N] f32'");
+  EXPECT_EQ(argument("w: [N, ] f32"), "k: row 'w: [N, ] f32': an axis is missing before '] f32'");
+  EXPECT_EQ(argument("w: [N"), "k: row 'w: [N': ']' is missing at the end");
+  EXPECT_EQ(argument("w: [N] f33"),
+            "k: row 'w: [N] f33': 'f33' is no dtype, and not `like`, `over` or `with` at the end");
+  EXPECT_EQ(argument("w: [N] f32| over x"),
+            "k: row 'w: [N] f32| over x': 'over' is no dtype, and not `like`, `over` or `with` "
+            "before 'x'");
+  EXPECT_EQ(argument("w: [N] f32 f16"),
+            "k: row 'w: [N] f32 f16': `over`, `with` or the end is expected before 'f16'");
+  EXPECT_EQ(argument("w: [N] f32 over x, "),
+            "k: row 'w: [N] f32 over x, ': an input is missing at the end");
+  const auto option = [](const char *row) {
+    KernelSpec spec;
+    spec.name = "k";
+    return message<InputError>([&] { spec.add_options({{row}}); });
+  };
+  EXPECT_EQ(option("p: numbr = 3"), "k: row 'p: numbr = 3': 'numbr' is not flag, number, integer, "
+                                    "seed or choices as a|b before '= 3'");
+  EXPECT_EQ(option("p: number ="), "k: row 'p: number =': the default is missing at the end");
+  EXPECT_EQ(option("p: number 3"), "k: row 'p: number 3': `= default`, `e.g. sample` or the end is "
+                                   "expected before '3'");
 }
 
 TEST(RegisterKernel, DefaultsThatLeaveOutAFieldAreRefused) {
-  KernelSpec spec = negate("negate_defaults");
-  spec.defaults = [](const Invocation &, const std::string &) {
-    return ConfigValues{{"block", 64}};
-  };
-  register_kernel(std::move(spec));
-  const Device device = Device::open("virtual:sm_80");
-  const Buffer<float> x = device.allocate<float>(12);
-  EXPECT_EQ(message<LaunchError>([&] {
-              run_kernel(device.stream(), "negate_defaults", {{"x", tensor(x, {3, 4})}});
+  EXPECT_EQ(refusal([](KernelSpec &spec) {
+              spec.defaults = [](const Invocation &, const std::string &) {
+                return ConfigValues{{"block", 64}};
+              };
             }),
-            "negate_defaults: its defaults leave out the configuration field 'fast'");
+            "negate_refused: its defaults leave out the configuration field 'fast'");
 }
 
 TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
@@ -189,6 +372,6 @@ TEST(RegisterKernel, OtherHeadersAreRefused) {
 TEST(RegisterKernel, TheLibrarysOwnDescriptionsAreWhole) {
   for (const KernelSpec &kernel : kernelRegistry()) {
     KernelSpec copy = kernel;
-    EXPECT_NO_THROW(completeSpec(copy)) << kernel.name;
+    EXPECT_NO_THROW(completeSpec(copy)) << kernel.name; // binds its launches, too
   }
 }

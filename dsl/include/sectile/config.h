@@ -63,11 +63,13 @@ template <KernelConfig Config> void packConfig(const Config &config, std::uint64
 } // namespace sectile
 
 #define SECTILE_CONFIG(Type, ...)                                                                  \
-  [[maybe_unused]] inline constexpr auto sectileConfigFields(std::type_identity<Type>) {           \
-    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                           \
-    static_assert(std::is_aggregate_v<Type>,                                                       \
+  [[maybe_unused]] inline constexpr auto sectileConfigFields(                                      \
+      std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {                                             \
+    using Config = SECTILE_DETAIL_TYPE(Type);                                                      \
+    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Config __VA_OPT__(, ) __VA_ARGS__);           \
+    static_assert(std::is_aggregate_v<Config>,                                                     \
                   "a kernel's configuration is a plain struct with defaults");                     \
-    static_assert(::sectile::detail::namesEveryField<Type>(fields),                                \
+    static_assert(::sectile::detail::namesEveryField<Config>(fields),                              \
                   "SECTILE_CONFIG must name every field of the configuration, in their order");    \
     static_assert(::sectile::detail::areConfigFields(fields),                                      \
                   "a field of a kernel's configuration is a number, a bool or an enumeration");    \

@@ -36,11 +36,8 @@ consteval bool namesEveryField(const std::tuple<Fields...> &fields) {
   } else {
     return std::apply(
         [](const auto &...field) {
-          const std::size_t offsets[] = {field.offset...};
-          for (std::size_t i = 1; i < sizeof...(Fields); ++i)
-            if (offsets[i] <= offsets[i - 1])
-              return false;
-          return true;
+          [[maybe_unused]] std::size_t end = 0;
+          return ((field.offset >= std::exchange(end, field.offset + 1)) && ...);
         },
         fields);
   }
@@ -64,4 +61,10 @@ consteval bool namesEveryField(const std::tuple<Fields...> &fields) {
 #define SECTILE_DETAIL_FIELDS_AGAIN() SECTILE_DETAIL_FIELDS
 // A std::tuple of a Field for each name.
 #define SECTILE_DETAIL_FIELDS_OF(Type, ...)                                                        \
-  std::make_tuple(SECTILE_DETAIL_EXPAND(SECTILE_DETAIL_FIELDS(Type, __VA_ARGS__)))
+  std::make_tuple(__VA_OPT__(SECTILE_DETAIL_EXPAND(SECTILE_DETAIL_FIELDS(Type, __VA_ARGS__))))
+// A type without the parentheses that its commas may need: (Pair<T, U>) or Plain.
+#define SECTILE_DETAIL_TYPE(Type) SECTILE_DETAIL_TYPE1(SECTILE_DETAIL_TYPE3 Type)
+#define SECTILE_DETAIL_TYPE1(...) SECTILE_DETAIL_TYPE2(__VA_ARGS__)
+#define SECTILE_DETAIL_TYPE2(...) SECTILE_DETAIL_NO_##__VA_ARGS__
+#define SECTILE_DETAIL_TYPE3(...) SECTILE_DETAIL_TYPE3 __VA_ARGS__
+#define SECTILE_DETAIL_NO_SECTILE_DETAIL_TYPE3

@@ -86,9 +86,9 @@ private:
 
 // What a lambda returns: nothing, one traced value or a std::tuple of them.
 template <class R> struct Results {
-  static_assert(Passed<R>::count > 0, "a function of a kernel returns nothing, a Tile, a Ptr, a "
-                                      "View, a struct of these with SECTILE_STRUCT, or a "
-                                      "std::tuple of such");
+  static_assert(isTraced<R>, "a function of a kernel returns nothing, a Tile, a Ptr, a "
+                             "View, a struct of these with SECTILE_STRUCT, or a "
+                             "std::tuple of such");
   static constexpr std::size_t count = Passed<R>::count;
   static void flatten(const R &result, const Value **to) { Passed<R>::flatten(result, to); }
   static R make(const Value *from) { return Passed<R>::make(from); }
@@ -97,9 +97,9 @@ template <> struct Results<void> {
   static constexpr std::size_t count = 0;
 };
 template <class... R> struct Results<std::tuple<R...>> {
-  static_assert(((Passed<R>::count > 0) && ...), "a function of a kernel returns traced values: "
-                                                 "the elements of the std::tuple are Tile, Ptr, "
-                                                 "View or structs of these with SECTILE_STRUCT");
+  static_assert((isTraced<R> && ...), "a function of a kernel returns traced values: "
+                                      "the elements of the std::tuple are Tile, Ptr, "
+                                      "View or structs of these with SECTILE_STRUCT");
   static constexpr std::size_t count = (0 + ... + Passed<R>::count);
   static void flatten(const std::tuple<R...> &results, const Value **to) {
     std::apply(
@@ -119,7 +119,7 @@ template <class T> void addConstant(const T &value, std::vector<std::uint64_t> &
   if constexpr (KernelConfig<T>) {
     words.resize(words.size() + configWords<T>);
     packConfig(value, words.data() + words.size() - configWords<T>);
-  } else if constexpr (Passed<T>::count == 0) {
+  } else if constexpr (!isTraced<T>) {
     static_assert((std::is_arithmetic_v<T> || std::is_enum_v<T>) && sizeof(T) <= 8,
                   "a parameter of a function of a kernel is a Tile, a Ptr, a View, a struct of "
                   "these with SECTILE_STRUCT, or a constant: a number, a bool, an enumeration or "
@@ -158,10 +158,10 @@ private:
   // A parameter as the body sees it: made of the function's arguments, or the constant itself.
   template <class T>
   static decltype(auto) parameter(const T &argument, const TraceArguments &in, std::size_t at) {
-    if constexpr (Passed<T>::count == 0)
-      return (argument);
-    else
+    if constexpr (isTraced<T>)
       return Parameter<T>::make(in, at);
+    else
+      return (argument);
   }
 
   template <std::size_t... I>

@@ -1,7 +1,8 @@
 // SECTILE_STRUCT(Type, field, ...) makes a plain struct of traced values a parameter of kernels and
 // functions. Its fields are Ptr, View, Int, Tile<T> or such structs again. Write it after the
 // struct, in the struct's namespace, once, and name every field in the order of declaration. Of a
-// class template: template <class T> SECTILE_STRUCT(Type<T>, field, ...).
+// class template: template <class T> SECTILE_STRUCT(Type<T>, field, ...). A type with commas goes
+// in parentheses: template <class T, int N> SECTILE_STRUCT((Type<T, N>), field, ...).
 #pragma once
 #include <sectile/fields.h>
 #include <sectile/memory.h>
@@ -39,7 +40,7 @@ template <KernelStruct Struct>
 using StructTypes = typename FieldTypes<decltype(structFields<Struct>)>::type;
 
 // Calls make(std::type_identity<type>()) for each field, in order.
-template <KernelStruct Struct, class Make> Struct makeStruct(Make make) {
+template <KernelStruct Struct, class Make> Struct makeStruct([[maybe_unused]] Make make) {
   return [&]<class... Values>(std::type_identity<std::tuple<Values...>>) {
     return Struct{make(std::type_identity<Values>())...};
   }(std::type_identity<StructTypes<Struct>>());
@@ -49,11 +50,13 @@ template <KernelStruct Struct, class Make> Struct makeStruct(Make make) {
 } // namespace sectile
 
 #define SECTILE_STRUCT(Type, ...)                                                                  \
-  [[maybe_unused]] inline constexpr auto sectileStructFields(std::type_identity<Type>) {           \
-    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                           \
-    static_assert(std::is_aggregate_v<Type>, "SECTILE_STRUCT takes a plain struct, which is made " \
-                                             "field by field");                                    \
-    static_assert(::sectile::detail::namesEveryField<Type>(fields),                                \
+  [[maybe_unused]] inline constexpr auto sectileStructFields(                                      \
+      std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {                                             \
+    using Struct = SECTILE_DETAIL_TYPE(Type);                                                      \
+    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Struct __VA_OPT__(, ) __VA_ARGS__);           \
+    static_assert(std::is_aggregate_v<Struct>,                                                     \
+                  "SECTILE_STRUCT takes a plain struct, which is made field by field");            \
+    static_assert(::sectile::detail::namesEveryField<Struct>(fields),                              \
                   "SECTILE_STRUCT must name every field of the struct, in their order");           \
     static_assert(::sectile::detail::areTracedFields(fields),                                      \
                   "a field of SECTILE_STRUCT is a Ptr, a View, an Int, a Tile<T> (one number) or " \

@@ -71,6 +71,27 @@ struct OptionSpec {
   std::string doc = "";
 };
 
+// An argument in short: {"w?: [N] like x", "weight"}, {"-> y: [..., N] f32|f16 over x", "result"}.
+// After the name come the axes, then the dtypes or `like` and an argument, and then for an output
+// `over` and inputs, and `with` and an optional input or a flag. "?" marks an optional input, "->"
+// an output. Functions do not fit in the text.
+struct ArgumentRow {
+  struct Functions {
+    decltype(ArgumentSpec::stored) stored = nullptr;
+    decltype(ArgumentSpec::dtype_by) dtype_by = nullptr;
+    decltype(ArgumentSpec::sample) sample = nullptr;
+  };
+  std::string text, doc = "";
+  Functions functions = {};
+};
+
+// An option in short: {"offset: number = 0 e.g. 0.5", "added to every element"}. The kind is flag,
+// number, integer, seed or the choices, as mean|max. The default and the samples may be left out.
+struct OptionRow {
+  std::string text, doc = "";
+  decltype(OptionSpec::initial_by) initial_by = nullptr;
+};
+
 // A field of the configuration. It changes how fast a kernel runs, not what it computes.
 struct ConfigSpec {
   std::string name;
@@ -154,6 +175,10 @@ struct KernelSpec {
   // with typical extents and without memory.
   std::function<void(Use &use)> apply;
 
+  // Append what the rows describe. Throw InputError for a row that cannot be read.
+  void add_arguments(const std::vector<ArgumentRow> &rows);
+  void add_options(const std::vector<OptionRow> &rows);
+
   // Fills `config` with the fields of a configuration struct (SECTILE_CONFIG), and `defaults` with
   // the values of its initialisers. `docs` describe the fields, in order; there may be fewer.
   // Use::config_as<C>() gives the struct back in `apply`.
@@ -177,6 +202,16 @@ struct KernelSpec {
     defaults = [values](const Invocation &, const std::string &) { return values; };
   }
 };
+
+// A KernelSpec::reference that calls formula(numbers, call, inputs), with the NumbersOf<...> for
+// the dtype of the first input.
+template <class Formula> auto reference_of(Formula formula) {
+  return
+      [formula](const Invocation &call, std::span<const HostArray> inputs, Arithmetic arithmetic) {
+        return with_arithmetic(inputs[0].dtype, arithmetic,
+                               [&](auto numbers) { return formula(numbers, call, inputs); });
+      };
+}
 
 // The type of an argument in a call.
 struct TensorType {

@@ -33,6 +33,7 @@ template <class T> struct NumbersOf {
       return value;
     }
   }
+  static T number(double value) { return static_cast<T>(value); }
   // The elements; none if the caller left the array out.
   std::vector<T> load(const HostArray &array) const {
     if (array.data.empty())

@@ -1,9 +1,9 @@
 // Use: how a kernel's description launches it.
 #pragma once
 #include <array>
-#include <sectile/kernel_spec.h>
+#include <initializer_list>
+#include <sectile/bind.h>
 #include <sectile/library.h>
-#include <sectile/sectile.h>
 
 namespace sectile {
 
@@ -19,15 +19,19 @@ public:
       : call(call), config(config), state(state) {}
 
   int field(const char *name) const { return static_cast<int>(config.at(name)); }
-  // The configuration as the struct that KernelSpec::configure<C> described.
-  template <KernelConfig C> C config_as() const {
-    C result;
-    for_each_field(result, [&](std::string_view name, auto &value) {
-      value = static_cast<std::remove_reference_t<decltype(value)>>(config.at(std::string(name)));
+  // The configuration as a struct. Fields that the description does not have keep their values in
+  // `derived`: config_as(Rows{.whole = true}).
+  template <KernelConfig C> C config_as(C derived = {}) const {
+    for_each_field(derived, [&](std::string_view name, auto &value) {
+      for (const auto &[field, chosen] : config)
+        if (field == name)
+          value = static_cast<std::remove_reference_t<decltype(value)>>(chosen);
     });
-    return result;
+    return derived;
   }
   bool has(std::string_view argument) const { return call.has(argument); }
+  // The extent of an axis; of "...", the product of the extents that it stands for.
+  std::int64_t extent(const std::string &axis) const;
 
   // An argument, with its axes in the order of the specification. If the caller left it out, it has
   // no extent and no memory. This and the next two throw Error if the elements are not T, or the
@@ -83,12 +87,29 @@ public:
   // may read the call's inputs before that: whatever wrote them ended before the first launch
   // began.
   template <class Kernel, class... Arguments>
+    requires(!detail::NamedKernel<Kernel>)
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
-    if (const Stream *stream = streamToLaunchIn())
-      kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched()});
-    else
-      keep(kernel.bind(grid, arguments...));
-    noteLaunch(grid);
+    launch(kernel, grid, arguments...);
+  }
+  // Launches a kernel whose arguments are the fields of one struct. Each field is bound by its
+  // name: to the value given here, or else to the argument, option or axis of that name. The "..."
+  // of an argument is always one axis of its view; a view with fewer axes takes the leading ones as
+  // one. An argument that the caller left out is an empty view. Throws Error if nothing fits.
+  template <detail::NamedKernel Kernel>
+    requires(!Kernel::has_config)
+  void operator()(const Kernel &kernel, Grid grid, std::initializer_list<FieldValue> values = {}) {
+    launch(kernel, grid, bound(kernel, values));
+  }
+  template <detail::NamedKernel Kernel>
+    requires Kernel::has_config
+  void operator()(const Kernel &kernel, Grid grid, const typename Kernel::Config &chosen,
+                  std::initializer_list<FieldValue> values = {}) {
+    launch(kernel, grid, bound(kernel, values), chosen);
+  }
+  template <detail::NamedKernel Kernel>
+    requires Kernel::has_config
+  void operator()(const Kernel &kernel, Grid grid) {
+    launch(kernel, grid, bound(kernel, {}), config_as<typename Kernel::Config>());
   }
 
   // Runs another kernel, by name, as a part of this one. All its outputs must be given.
@@ -96,6 +117,22 @@ public:
            NamedTensors outputs, const ConfigValues &chosen);
 
 private:
+  friend class detail::Binding;
+
+  template <detail::NamedKernel Kernel>
+  auto bound(const Kernel &kernel, std::initializer_list<FieldValue> values) const {
+    return detail::Binding(*this, kernel.name(), values)
+        .all<typename Kernel::template Parameter<0>>();
+  }
+  template <class Kernel, class... Arguments>
+  void launch(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
+    if (const Stream *stream = streamToLaunchIn())
+      kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched()});
+    else
+      keep(kernel.bind(grid, arguments...));
+    noteLaunch(grid);
+  }
+
   detail::Memory memory(std::size_t argument) const;
   std::uint64_t address(std::size_t argument) const;
   void lengths(std::size_t argument, DType dtype, std::size_t rank, std::int64_t *extents,

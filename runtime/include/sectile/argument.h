@@ -233,8 +233,8 @@ template <class Struct, class Types> class StructArgument;
 template <class Struct, class... Fields> class StructArgument<Struct, std::tuple<Fields...>> {
 public:
   StructArgument(const Argument<Fields> &...fields) {
-    std::uint64_t *words = words_.data();
-    Owner *owners = owners_.data();
+    [[maybe_unused]] std::uint64_t *words = words_.data();
+    [[maybe_unused]] Owner *owners = owners_.data();
     ((words = fields.pack(words), owners = fields.own(owners)), ...);
   }
   template <class... U>

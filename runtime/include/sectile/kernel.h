@@ -123,8 +123,11 @@ template <class Signature, class Indices> class TypedKernel;
 template <class Signature, std::size_t... I>
 class TypedKernel<Signature, std::index_sequence<I...>> : public KernelBase {
 public:
-  using Config = typename Signature::Config;
-  template <std::size_t J> using Arg = Argument<typename Signature::template Arg<J>>;
+  using Config = typename Signature::Config; // NoConfig if there is none
+  static constexpr bool has_config = Signature::has_config;
+  static constexpr std::size_t parameters = Signature::args_count; // without the configuration
+  template <std::size_t J> using Parameter = typename Signature::template Arg<J>;
+  template <std::size_t J> using Arg = Argument<Parameter<J>>;
   static_assert(!Signature::has_config || KernelConfig<Config>,
                 "write SECTILE_CONFIG(Type, field, ...) after the kernel's configuration struct, "
                 "SECTILE_STRUCT(Type, field, ...) after a struct of traced values");
