@@ -184,16 +184,23 @@ KernelSpec sectile::attentionSpec() {
                 {"overlap", {0, 1}},
                 {"persistent", {0, 1}}},
        // Scores and outputs of one thread.
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t threads = config.at("warps") * warpSize(target);
-         const std::int64_t width = paddedWidth(call.extent("Dv"));
-         const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
-         if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
-                                      !hasWarpgroupUnits(target, call.dtype("q"))))
-           return false;
-         if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
-           return false;
-         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+       .where =
+           [](const Invocation &call, const std::string &target, const Config &config) {
+             if (packedDefaults(call, target))
+               return false;
+             const std::int64_t threads = config.at("warps") * warpSize(target);
+             const std::int64_t width = paddedWidth(call.extent("Dv"));
+             const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+             if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
+                                          !hasWarpgroupUnits(target, call.dtype("q"))))
+               return false;
+             if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
+               return false;
+             return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+           }},
+      {.axes = {{"n", {32, 64, 128}}, {"stages", {2, 3}}, {"splits", {1, 2, 4, 8, 16, 32}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &) {
+         return packedDefaults(call, target).has_value();
        }}};
   spec.apply = [](Use &use) {
     if (use.field("packed"))
