@@ -8,6 +8,7 @@
 #include "kernels/attention/Options.h"
 #include "kernels/attention/PackedHeads.h"
 #include <algorithm>
+#include <array>
 
 using namespace sectile;
 
@@ -182,25 +183,25 @@ KernelSpec sectile::attentionSpec() {
                 {"warps", {4, 8}},
                 {"stages", {1, 2, 3}},
                 {"overlap", {0, 1}},
-                {"persistent", {0, 1}}},
+                {"persistent", {0, 1}},
+                {"splits", {1, 2, 4, 8, 16, 32}}},
        // Scores and outputs of one thread.
-       .where =
-           [](const Invocation &call, const std::string &target, const Config &config) {
-             if (packedDefaults(call, target))
-               return false;
-             const std::int64_t threads = config.at("warps") * warpSize(target);
-             const std::int64_t width = paddedWidth(call.extent("Dv"));
-             const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
-             if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
-                                          !hasWarpgroupUnits(target, call.dtype("q"))))
-               return false;
-             if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
-               return false;
-             return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
-           }},
-      {.axes = {{"n", {32, 64, 128}}, {"stages", {2, 3}}, {"splits", {1, 2, 4, 8, 16, 32}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &) {
-         return packedDefaults(call, target).has_value();
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         if (const std::optional<Config> packed = packedDefaults(call, target))
+           return std::ranges::all_of(
+               std::array{"m", "warps", "overlap", "persistent"},
+               [&](const char *field) { return config.at(field) == packed->at(field); });
+         if (config.contains("splits") && config.at("splits") > 1)
+           return false;
+         const std::int64_t threads = config.at("warps") * warpSize(target);
+         const std::int64_t width = paddedWidth(call.extent("Dv"));
+         const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+         if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
+                                      !hasWarpgroupUnits(target, call.dtype("q"))))
+           return false;
+         if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
+           return false;
+         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
   spec.apply = [](Use &use) {
     if (use.field("packed"))

@@ -7,7 +7,6 @@
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
-#include <limits>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -82,35 +81,41 @@ std::int64_t groupOf(const Invocation &call) {
   return extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1);
 }
 
-// As many parts as take least time by this count, in bytes that are read meanwhile. A program has a
-// multiprocessor to itself, and fewer than three fifths of them read slower than all. A wave of
-// programs begins with nothing under way, a merge is a launch, and parts are written and read.
 std::int64_t splitsFor(const Invocation &call, const Config &config, const std::string &target) {
-  constexpr double waveBytes = 3e6, mergeBytes = 12e6;
-  const std::int64_t units = multiprocessors(target);
   const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call),
-                     heads = extentOr0(call, "B") * extentOr0(call, "Hkv"),
-                     blocks = std::max<std::int64_t>(ceilDiv(rows, config.at("m")) * heads, 1),
-                     steps = ceilDiv(extentOr0(call, "Sk"), config.at("n"));
-  const double bytes = double(keyBytes(call)) * double(groupOf(call) * heads),
-               partBytes = 8.0 * double(rows * heads * call.extent("Dv"));
-  std::int64_t best = 1;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t parts = 1; parts <= std::clamp<std::int64_t>(steps / 4, 1, 128); ++parts) {
-    const std::int64_t programs = blocks * parts, last = programs % units;
-    const std::int64_t places = programs - last + (last ? std::max(last, units * 3 / 5) : 0);
-    const double time = bytes * double(places) / double(programs) +
-                        double(ceilDiv(programs, units)) * waveBytes +
-                        (parts > 1 ? mergeBytes + double(parts) * partBytes : 0);
-    if (time > least * 1.002) // of equal ones the most
-      continue;
-    least = time;
-    best = parts;
-  }
-  return best;
+                     heads = extentOr0(call, "B") * extentOr0(call, "Hkv");
+  return keyParts(ceilDiv(rows, config.at("m")) * heads,
+                  ceilDiv(extentOr0(call, "Sk"), config.at("n")),
+                  double(keyBytes(call)) * double(groupOf(call) * heads),
+                  8.0 * double(rows * heads * call.extent("Dv")), 0.01, target);
 }
 
 } // namespace
+
+// As many parts as take least time by this count, in bytes that are read meanwhile. A program has a
+// multiprocessor to itself, and fewer than three fifths of them read slower than all. A wave of
+// programs begins with nothing under way, a merge is a launch, and parts are written and read.
+std::int64_t sectile::keyParts(std::int64_t blocks, std::int64_t steps, double bytes,
+                               double partBytes, double slack, const std::string &target) {
+  constexpr double waveBytes = 3e6, mergeBytes = 12e6;
+  const std::int64_t units = multiprocessors(target),
+                     most = std::clamp<std::int64_t>(steps / 4, 1, 128);
+  const auto time = [&](std::int64_t parts) {
+    const std::int64_t programs = std::max<std::int64_t>(blocks, 1) * parts,
+                       last = programs % units,
+                       places = programs - last + (last ? std::max(last, units * 3 / 5) : 0);
+    return bytes * double(places) / double(programs) +
+           double(ceilDiv(programs, units)) * waveBytes +
+           (parts > 1 ? mergeBytes + double(parts) * partBytes : 0);
+  };
+  double least = time(1);
+  for (std::int64_t parts = 2; parts <= most; ++parts)
+    least = std::min(least, time(parts));
+  std::int64_t parts = most;
+  while (parts > 1 && time(parts) > least * (1 + slack))
+    --parts;
+  return parts;
+}
 
 std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
                                                     const std::string &target) {

@@ -178,6 +178,11 @@ std::int64_t sectile::pagedWarps(const std::string &target, DType dtype, std::in
   return units ? m / 16 : 4;
 }
 
+bool sectile::hasWholeSteps(const Invocation &call, std::int64_t n) {
+  return call.extent("page") % n == 0 && call.dtype("k_cache") == call.dtype("q") &&
+         !call.has("k_scale") && !call.has("v_scale");
+}
+
 bool sectile::pagedFits(const Invocation &call, const std::string &target, const Config &config) {
   const std::int64_t threads = config.at("warps") * warpSize(target);
   const std::int64_t width = paddedWidth(call.extent("D"));
@@ -209,6 +214,7 @@ void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, bool causa
       .sinks = use.has("sinks") && call.tensor("sinks").shape[1] ? bounded(call.extent("R")) : 0,
       .kScaled = use.has("k_scale"),
       .vScaled = use.has("v_scale"),
+      .overlap = use.field("overlap") && hasWholeSteps(call, use.field("n")),
   };
   const Grid grid(blocks, kvHeads, splits);
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {

@@ -17,11 +17,13 @@ PagedSettings pagedSettings(const Invocation &call, std::span<const HostArray> i
 std::int64_t pagedKeys(const Invocation &call, const std::string &target);
 // Matrix instructions want 16 rows to a warp: with fewer, warps share rows and must exchange them.
 std::int64_t pagedWarps(const std::string &target, DType dtype, std::int64_t m);
+// Whether pages have whole steps of n keys, as they are multiplied.
+bool hasWholeSteps(const Invocation &call, std::int64_t n);
 // Whether scores and outputs of one thread stay in registers.
 bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
 
-// `blocks` of rows; the configuration has m, n, warps, stages and, where the keys may be split,
-// splits.
+// `blocks` of rows; the configuration has m, n, warps, stages, overlap and, where the keys may be
+// split, splits.
 void launchPaged(Use &use, std::int64_t blocks, bool packed, bool causal, int splits);
 
 } // namespace sectile

@@ -16,9 +16,10 @@ struct PagedConfig {
   bool causal = true, window = false, cap = false;
   int sinks = 0; // of a head, up to the next power of two
   bool kScaled = false, vScaled = false;
+  bool overlap = false; // a page has whole steps, of T, which a warp of its own copies
 };
 SECTILE_CONFIG(PagedConfig, m, n, splits, warps, stages, width, page, group, packed, causal, window,
-               cap, sinks, kScaled, vScaled)
+               cap, sinks, kScaled, vScaled, overlap)
 
 // Rows of a sequence: row r is query r / group of head r % group among those of the cache's head.
 struct RowBlock {
@@ -113,27 +114,53 @@ Kernel pagedAttention{
                  expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity);
         state.enter(own * log2e);
       }
+      auto scoresOf = [&](const Tile<T> &keyTile) {
+        auto products = dot(queries, trans(keyTile), zeros<float>(m, n), Precision::ieee);
+        return config.cap ? softCap<T>(products, scale, cap) : products * (scale * log2e);
+      };
+      // Most tiles are visible to all rows, and compare nothing.
+      auto areAllVisible = [&](const Int &step) {
+        return step * n >= first && (step + 1) * n <= end &&
+               band.allKeysVisible(block.first / group, (m - 1) / std::max(group, 1) + 2, step * n,
+                                   n); // no heads: a group of 0
+      };
+      auto visible = [&](const Int &step) {
+        auto j = step * n + arange(0, n);
+        return band.visibleKeys(expand(query, 1), expand(j, 0));
+      };
+      auto table = tables.at(block.sequence);
+
+      // Steps all of whose keys are there: the engine copies what lies in pages as it is. Behind
+      // the last key a page may hold anything, which threads leave out.
+      Int behind = firstStep;
+      if constexpr (std::is_same_v<C, T>)
+        if (config.overlap) {
+          behind = clamp(end / n, firstStep, maximum(firstStep, lastStep));
+          const int ofPage = config.page / n;
+          for (auto step :
+               range(firstStep, behind, {.stages = config.stages, .warp_specialize = true})) {
+            auto entry = load(table.ptr() + cast<std::int64_t>(step / ofPage) * table.stride(0));
+            auto page = maximum(cast<Index>(entry), 0);
+            auto tileOf = [&](const View<const C, 4> &cache) {
+              return cache.at(page, kvHead).tile(n, width).load(step % ofPage, 0);
+            };
+            auto scores = scoresOf(tileOf(kCache));
+            when(!areAllVisible(step), [&] { scores = where(visible(step), scores, -infinity); });
+            auto weights = state.weigh(scores);
+            state.add(cast<T>(weights), tileOf(vCache), Precision::ieee);
+          }
+        }
+
       auto headOf = [&](const auto &cache, const View<const float, 2> &scales, bool scaled) {
         return PagedHead<T, C>{cache.fix(1, kvHead), scales.fix(1, kvHead), scaled};
       };
       auto keyPages = headOf(kCache, kScale, config.kScaled);
       auto valuePages = headOf(vCache, vScale, config.vScaled);
-      auto table = tables.at(block.sequence);
-      for (auto step : range(firstStep, lastStep, {.stages = config.stages})) {
+      for (auto step : range(behind, lastStep, {.stages = config.overlap ? 1 : config.stages})) {
         auto slots = slotsOf(table, config.page, n, step * n, first, end);
-        auto products =
-            dot(queries, trans(keyPages.load(slots, width)), zeros<float>(m, n), Precision::ieee);
-        auto scores = config.cap ? softCap<T>(products, scale, cap) : products * (scale * log2e);
-        // Most tiles are visible to all rows, and compare nothing.
-        auto all = step * n >= first && (step + 1) * n <= end &&
-                   band.allKeysVisible(block.first / group, (m - 1) / std::max(group, 1) + 2,
-                                       step * n, n); // no heads: a group of 0
-        when(!all, [&] {
-          auto j = step * n + arange(0, n);
-          auto visible =
-              expand(slots.present, 0) && band.visibleKeys(expand(query, 1), expand(j, 0));
-          scores = where(visible, scores, -infinity);
-        });
+        auto scores = scoresOf(keyPages.load(slots, width));
+        when(!areAllVisible(step),
+             [&] { scores = where(expand(slots.present, 0) && visible(step), scores, -infinity); });
         auto weights = state.weigh(scores);
         state.add(cast<T>(weights), valuePages.load(slots, width), Precision::ieee);
       }

@@ -1,5 +1,6 @@
 // paged_decode: one new query of each sequence against all of its keys, which lie in pages. The
 // formula is in Paged.cpp. Keys are split among programs as in Flash-Decoding, and merged by lse.
+#include "kernels/attention/PackedHeads.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
 #include <algorithm>
@@ -45,7 +46,11 @@ KernelSpec sectile::pagedDecodeSpec() {
                  {"n", "keys of one step"},
                  {"splits", "parts of the keys, each with programs of its own"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {.name = "overlap",
+                  .doc = "1: products run beside softmax, copies of pages in a warp of their own",
+                  .least = 0,
+                  .most = 1}};
   spec.typical = {{"S", 16},        {"Hq", 32},   {"Hkv", 8},   {"D", 128},
                   {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
   spec.small = {{"S", 3},       {"Hq", 4},    {"Hkv", 2}, {"D", 32},
@@ -62,21 +67,34 @@ KernelSpec sectile::pagedDecodeSpec() {
     return std::vector{result.o, result.lse};
   };
   spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t keys = call.extent("max") * call.extent("page"), d = call.extent("D"),
+                       heads = call.extent("S") * call.extent("Hkv");
+    // By the length that there is room for. Sequences differ, so many parts share them out better.
+    const auto parts = [&](std::int64_t blocks, std::int64_t n) {
+      return keyParts(blocks, ceilDiv(keys, n), 4.0 * double(keys * d * heads),
+                      8.0 * double(groupOf(call) * heads * d), 0.02, target);
+    };
+    if (const std::int64_t n = d > 128 ? 32 : 64; groupOf(call) <= 128 &&
+                                                  hasWarpgroupUnits(target, call.dtype("q")) &&
+                                                  hasWholeSteps(call, n)) {
+      const std::int64_t m = groupOf(call) > 64 ? 128 : 64;
+      return Config{{"m", m},          {"n", n},      {"splits", parts(heads, n)},
+                    {"warps", m / 16}, {"stages", 2}, {"overlap", 1}};
+    }
     const std::int64_t m = std::clamp<std::int64_t>(ceilDiv(groupOf(call), 16) * 16, 16, 32);
     const std::int64_t warps = pagedWarps(target, call.dtype("q"), m);
     // A warp has the addresses of a step's keys in registers: more than these do not fit.
-    const std::int64_t n = std::clamp<std::int64_t>(call.extent("D") > 128  ? 16 * warps
-                                                    : call.extent("D") > 64 ? 32 * warps
-                                                                            : 64,
+    const std::int64_t n = std::clamp<std::int64_t>(d > 128  ? 16 * warps
+                                                    : d > 64 ? 32 * warps
+                                                             : 64,
                                                     16, pagedKeys(call, target));
-    // Eight warps for each multiprocessor, no program of fewer than four steps.
-    const std::int64_t programs =
-        std::max<std::int64_t>(rowBlocks(call, m) * call.extent("Hkv"), 1);
-    const std::int64_t steps = ceilDiv(call.extent("max") * call.extent("page"), n);
-    const std::int64_t splits =
-        std::clamp<std::int64_t>(8 / warps * multiprocessors(target) / programs, 1,
-                                 std::clamp<std::int64_t>(steps / 4, 1, 64));
-    return Config{{"m", m}, {"n", n}, {"splits", splits}, {"warps", warps}, {"stages", 2}};
+    // At least eight warps for each multiprocessor, no program of fewer than four steps.
+    const std::int64_t blocks = rowBlocks(call, m) * call.extent("Hkv");
+    const std::int64_t enough = std::clamp<std::int64_t>(
+        8 / warps * multiprocessors(target) / std::max<std::int64_t>(blocks, 1), 1,
+        std::clamp<std::int64_t>(ceilDiv(keys, n) / 4, 1, 64));
+    return Config{{"m", m},         {"n", n},      {"splits", std::max(enough, parts(blocks, n))},
+                  {"warps", warps}, {"stages", 2}, {"overlap", 0}};
   };
   spec.spaces = {
       {.part = "paged_attention",

@@ -67,7 +67,11 @@ KernelSpec sectile::pagedPrefillSpec() {
   spec.config = {{"m", "rows of one program: queries of all heads that share a head of the cache"},
                  {"n", "keys of one step"},
                  {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+                 {"stages", "steps in flight"},
+                 {.name = "overlap",
+                  .doc = "1: products run beside softmax, copies of pages in a warp of their own",
+                  .least = 0,
+                  .most = 1}};
   spec.typical = {{"T", 4096},      {"Hq", 32},   {"Hkv", 8},   {"D", 128}, {"S", 8},
                   {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
   spec.small = {{"T", 40},      {"Hq", 4},    {"Hkv", 2}, {"D", 32}, {"S", 3},
@@ -108,7 +112,8 @@ KernelSpec sectile::pagedPrefillSpec() {
     return Config{{"m", m},
                   {"n", pagedKeys(call, target)},
                   {"warps", pagedWarps(target, call.dtype("q"), m)},
-                  {"stages", 2}};
+                  {"stages", 2},
+                  {"overlap", 0}};
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},

@@ -38,6 +38,52 @@ TEST_P(PagedDecode, TakesPagesOfAnySize) {
   }
 }
 
+// A warp of its own copies whole steps; behind the last key a page may hold anything.
+TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
+  constexpr int page = 128, max = 4, width = 64;
+  for (int splits : {1, 2})
+    for (const char *left : {"-1", "70"}) {
+      KernelCase test{"paged_decode",
+                      {{"S", 6},
+                       {"Hq", 8},
+                       {"Hkv", 2},
+                       {"D", width},
+                       {"Dc", width},
+                       {"page", page},
+                       {"max", max},
+                       {"blocks", 24}},
+                      {{"window_left", left}},
+                      {"sinks"},
+                      splits == 1 ? "f16" : "bf16"};
+      test.config = {{"splits", splits}};
+      const std::vector<int> some{512, 64, 63, 0, 191, 257};
+      test.prepare = [some, before = lengths(some)](const Invocation &call,
+                                                    std::vector<HostArray> &inputs) {
+        auto tables = inputs[tablesAt].as<std::int32_t>();
+        for (std::size_t i = 0; i < tables.size(); ++i)
+          tables[i] = static_cast<std::int32_t>(i); // each page is one sequence's
+        before(call, inputs);
+        for (const int cache : {kAt, vAt}) {
+          std::vector<double> numbers = inputs[cache].to_double();
+          for (std::size_t s = 0; s < some.size(); ++s)
+            for (int j = some[s]; j < page * max; ++j)
+              for (int h = 0; h < 2; ++h)
+                for (int d = 0; d < width; ++d)
+                  numbers[(((s * max + static_cast<std::size_t>(j / page)) * 2 +
+                            static_cast<std::size_t>(h)) *
+                               page +
+                           static_cast<std::size_t>(j % page)) *
+                              width +
+                          static_cast<std::size_t>(d)] = std::nan("");
+          inputs[cache].assign(numbers);
+        }
+      };
+      EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("overlap"),
+                device.target() == "sm_90a");
+      expectRight(device, test);
+    }
+}
+
 TEST_P(PagedDecode, TakesContextsOfAnyLength) {
   for (int length : {0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96})
     for (int splits : {1, 2, 5}) {
