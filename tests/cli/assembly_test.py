@@ -30,8 +30,6 @@ KNOWN_SPILLS = {
     "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
     "rerope_attention_backward rerope_attention_backward_keys D=128 causal=true f16": 4,
-    "rerope_attention_backward rerope_attention_backward_keys D=256 f16": 156,
-    "rerope_attention_backward rerope_attention_backward_keys D=256 bf16": 156,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
 }
 
