@@ -128,21 +128,25 @@ void requireKept(const runtime::StreamImpl &stream) {
 
 } // namespace
 
+NamedTensors sectile::runCall(const Stream &stream, const Invocation &call, const Config &config,
+                              const NamedTensors &inputs, NamedTensors outputs,
+                              const std::function<void(Use &)> &apply) {
+  const Placement placed = placeArguments(call, inputs, outputs, [&](const TensorType &type) {
+    requireKept(*stream.impl());
+    return allocate(stream.device(), type);
+  });
+  checkOverlap(call, placed.addresses);
+  withUse(call, config, stream, apply, placed.memory, placed.addresses);
+  return outputs;
+}
+
 NamedTensors sectile::run_kernel(const Stream &stream, std::string_view name,
                                  const NamedTensors &inputs, const KernelOptions &options,
                                  const NamedTensors &given) {
   try {
-    const Device device = stream.device();
-    NamedTensors outputs = given;
-    const auto settled = SettledCalls::get().find(device, name, inputs, options, given);
-    const Placement placed =
-        placeArguments(settled->call, inputs, outputs, [&](const TensorType &type) {
-          requireKept(*stream.impl());
-          return allocate(device, type);
-        });
-    checkOverlap(settled->call, placed.addresses);
-    launchKernel(settled->call, settled->config, placed.memory, stream, placed.addresses);
-    return outputs;
+    const auto settled = SettledCalls::get().find(stream.device(), name, inputs, options, given);
+    return runCall(stream, settled->call, settled->config, inputs, given,
+                   settled->call.kernel->apply);
   } catch (const InputError &error) {
     throw LaunchError(error.what());
   }

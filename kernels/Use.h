@@ -45,6 +45,12 @@ Invocation callOn(const KernelSpec &kernel, const NamedTensors &inputs,
 Placement placeArguments(const Invocation &call, const NamedTensors &inputs, NamedTensors &outputs,
                          const std::function<AnyTensor(const TensorType &)> &allocate);
 
+// Launches what `apply` says of a call on tensors; outputs that are not given are allocated, and
+// all are given. Throws InputError where they overlap.
+NamedTensors runCall(const Stream &stream, const Invocation &call, const Config &config,
+                     const NamedTensors &inputs, NamedTensors outputs,
+                     const std::function<void(Use &)> &apply);
+
 // Takes those of the workspaces given that are large enough, in order, and allocates the others.
 BoundKernel bindKernel(const Invocation &call, const Config &config,
                        std::span<const detail::Memory> memory = {},

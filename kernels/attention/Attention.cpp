@@ -4,8 +4,7 @@
 // has the formula with all options and what is refused. A row that sees no key gives o = 0 and lse
 // = -inf. A NaN or an infinity in v may reach rows that do not see its key, as the page says.
 #include "kernels/attention/Family.h"
-#include "kernels/attention/Forward.h"
-#include "kernels/attention/Options.h"
+#include "kernels/attention/OptionScores.h"
 #include "kernels/attention/PackedHeads.h"
 #include <algorithm>
 #include <array>
@@ -15,32 +14,21 @@ using namespace sectile;
 namespace {
 
 template <class T>
-Kernel attention{
+Kernel attentionKernel{
     "attention",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<T, 4> o, View<float, 3> lse,
-       View<const T, 4> bias, View<const bool, 4> mask, View<const float, 2> sinks, Int groups,
-       Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
-       Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      auto attendBlock = [&](const Int &block, const Int &head, const Int &batch) {
-        const auto scores =
-            blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
-                                   {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-        blockwise::attend<T>(config, block, q.at(batch, head), k.at(batch, head / groups),
-                             v.at(batch, head / groups), o.at(batch, head), lse.at(batch, head),
-                             scores, config.sinks ? sinks.at(head) : View<const float, 1>());
-      };
-      if (config.persistent) {
-        const blockwise::Blocks blocks(q.extent(0), q.extent(1), q.extent(2), config.m,
-                                       config.pairs);
-        for (auto i : range(0, blocks.size(), {.warp_specialize = config.overlap})) {
-          const auto [block, head, batch] = blocks.at(i);
-          attendBlock(block, head, batch);
-        }
-      } else {
-        const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
-        attendBlock(blockwise::queryBlock(1), head, batch);
-      }
+    [](flash::ForwardTensors<T> tensors, flash::Numbers numbers, View<const T, 4> bias,
+       View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, limits, bias, mask);
+      flash::traceForward<T>(config, tensors, numbers, options.modifier(), options);
     }};
+template <class T, class Out>
+Kernel attentionParts{"attention_packed",
+                      [](flash::PartTensors<T, Out> tensors, flash::Numbers numbers,
+                         View<const T, 4> bias, View<const bool, 4> mask,
+                         blockwise::OptionNumbers limits, const AttentionConfig &config) {
+                        const blockwise::OptionScores options(config, limits, bias, mask);
+                        flash::traceParts<T>(config, tensors, numbers, options.modifier(), options);
+                      }};
 
 } // namespace
 
@@ -204,31 +192,60 @@ KernelSpec sectile::attentionSpec() {
          return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
   spec.apply = [](Use &use) {
-    if (use.field("packed"))
-      return launchPacked(use);
+    using flash::detail::Launch;
     const Invocation &call = use.call;
-    const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                       queries = call.extent("Sq"), keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    AttentionConfig chosen = forwardConfig(use, numbers);
-    const std::int64_t blocks = ceilDiv(queries, chosen.m) * heads * batches;
-    chosen.persistent = use.field("persistent") != 0;
-    // In causal order later blocks are longer.
-    chosen.pairs = chosen.persistent && chosen.right && !chosen.left && heads * batches % 2 == 0;
-    chosen.heads = chosen.persistent ? 1 : headsAtOnce(call, "Hq", keyBytes(call));
-    const Grid grid =
-        chosen.persistent
-            ? Grid(std::min<std::int64_t>(use.field("programs"), blocks / (chosen.pairs ? 2 : 1)))
-            : headGrid(call, chosen, ceilDiv(queries, chosen.m), heads);
-    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(attention<T>, grid, use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
-          use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"),
-          broadcast<T, 4>(use, "bias", {batches, heads, queries, keys}),
-          broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys}),
-          broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),
-          heads / std::max<std::int64_t>(call.extent("Hkv"), 1), numbers.scale, numbers.cap,
-          numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow, chosen);
+    const OptionFlags flags = optionFlags(use, numbers);
+    launchForward(use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
+      for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+        const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v");
+        const auto with = [&](const auto &kernel, const auto &tensors) {
+          use(kernel, launch.grid, tensors, launch.numbers, perPair<T>(use, "bias"),
+              perPair<bool>(use, "mask"), optionNumbers(numbers),
+              AttentionConfig{launch.config, flags});
+        };
+        if (launch.of == Launch::Of::all)
+          return with(attentionKernel<T>,
+                      Arguments<flash::ForwardTensors<T>>{q, k, v, use.tensor<T, 4>("o"),
+                                                          use.tensor<float, 3>("lse"),
+                                                          launch.sinks.as<const float, 2>()});
+        const auto parts = [&]<class Out>(Out) {
+          with(attentionParts<T, Out>,
+               Arguments<flash::PartTensors<T, Out>>{q, k, v, launch.o.as<Out, 5>(),
+                                                     launch.lse.as<float, 4>(),
+                                                     launch.sinks.as<const float, 2>()});
+        };
+        if (launch.o.dtype == dtype_of<T>)
+          parts(T());
+        else
+          parts(float());
+      });
     });
   };
   return spec;
+}
+
+void sectile::launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
+                            const flash::detail::Launcher &launch) {
+  if (use.field("packed"))
+    return launchPacked(use, numbers, modified, launch);
+  const Invocation &call = use.call;
+  const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
+                     queries = call.extent("Sq");
+  flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  const std::int64_t blocks = ceilDiv(queries, chosen.m) * heads * batches;
+  chosen.persistent = use.field("persistent") != 0;
+  // In causal order later blocks are longer.
+  chosen.pairs = chosen.persistent && call.options.flag("causal") && !numbers.leftBounded &&
+                 heads * batches % 2 == 0;
+  chosen.heads = chosen.persistent ? 1 : headsAtOnce(call, "Hq", keyBytes(call));
+  const Grid grid =
+      chosen.persistent
+          ? Grid(std::min<std::int64_t>(use.field("programs"), blocks / (chosen.pairs ? 2 : 1)))
+          : headGrid(call, chosen, ceilDiv(queries, chosen.m), heads);
+  launch(use, {.of = flash::detail::Launch::Of::all,
+               .grid = grid,
+               .config = chosen,
+               .numbers = launchNumbers(numbers, groupOf(call)),
+               .sinks = sinksOf(use)});
 }

@@ -8,7 +8,7 @@
 // checked.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
-#include "kernels/attention/Options.h"
+#include "kernels/attention/OptionScores.h"
 #include "kernels/attention/References.h"
 #include <limits>
 #include <sectile/tuning.h>
@@ -36,50 +36,20 @@ Kernel statistics{
 template <class T>
 Kernel queryGradients{
     "attention_backward_q",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
-       View<const bool, 4> mask, View<T, 4> dq, Int groups, Float scale, Float cap, Int left,
-       Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
-       const AttentionConfig &config) {
-      const auto [head, batch] = blockwise::HeadAndBatch(q.extent(1), config.heads);
-      const auto scores =
-          blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
-                                 {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-      blockwise::queryGradients<T>(blockwise::queryBlock(1),
-                                   blockwise::QueryHead<T, AttentionConfig>{
-                                       q.at(batch, head), dO.at(batch, head), logs.at(batch, head),
-                                       delta.at(batch, head), scores},
-                                   k.at(batch, head / groups), v.at(batch, head / groups),
-                                   dq.at(batch, head));
+    [](flash::BackwardTensors<T> in, View<T, 4> dq, flash::Numbers numbers, View<const T, 4> bias,
+       View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, limits, bias, mask);
+      flash::traceQueryGradients<T>(config, in, dq, numbers, options.modifier(), options);
     }};
 
-// dk and dv have a head for each of the config.parts that a group of query heads is cut into, of
-// `members` heads each.
 template <class T, class Sum>
 Kernel keyGradients{
     "attention_backward_kv",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
-       View<const bool, 4> mask, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
-       Int members, Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
-       Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      const auto [part, batch] = blockwise::HeadAndBatch(dk.extent(1), config.heads);
-      auto kvHead = part / config.parts;
-      blockwise::keyGradients<T>(
-          config, program_id(1), k.at(batch, kvHead), v.at(batch, kvHead), dk.at(batch, part),
-          dv.at(batch, part), members, scale, [&](const Int &member) {
-            auto head = part * members + member;
-            auto scores = blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
-                                                 {scale, cap, left, right, seed, threshold, grow},
-                                                 bias, mask);
-            scores.keysFirst = true;
-            blockwise::QueryHead<T, AttentionConfig> of{q.at(batch, head), dO.at(batch, head),
-                                                        logs.at(batch, head), delta.at(batch, head),
-                                                        scores};
-            if (config.sumsQueries)
-              of.dqSums = dqSums.at(batch, head);
-            return of;
-          });
+    [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
+       flash::Numbers numbers, View<const T, 4> bias, View<const bool, 4> mask,
+       blockwise::OptionNumbers limits, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, limits, bias, mask);
+      flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, options.modifier(), options);
     }};
 
 // Sums [B, H * parts, S, D] times scale become gradients [B, H, S, D]: each `parts` heads are added
@@ -102,11 +72,11 @@ Kernel addedParts{
 template <class T>
 Kernel biasGradients{
     "attention_backward_bias",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> dO,
-       View<const float, 3> logs, View<const float, 3> delta, View<const T, 4> bias,
-       View<const bool, 4> mask, View<T, 4> dbias, Int groups, Float scale, Float cap, Int left,
-       Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+    [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
+       View<const T, 4> bias, View<const bool, 4> mask, blockwise::OptionNumbers limits,
        const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, limits, bias, mask);
+      const auto &[q, k, v, dO, logs, delta] = in;
       auto columns = cdiv(k.extent(2), config.n);
       auto i = program_id(0) / columns, j = program_id(0) % columns;
       auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
@@ -114,14 +84,13 @@ Kernel biasGradients{
       for (auto b : range(0, batches))
         for (auto h : range(0, heads)) {
           auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
-          const auto scores =
-              blockwise::scoresOf<T>(config, q.extent(2), k.extent(2), batch, head,
-                                     {scale, cap, left, right, seed, threshold, grow}, bias, mask);
-          blockwise::addBiasGradient<T>(sums, i, j,
-                                        blockwise::QueryHead<T, AttentionConfig>{
-                                            q.at(batch, head), dO.at(batch, head),
-                                            logs.at(batch, head), delta.at(batch, head), scores},
-                                        k.at(batch, head / groups), v.at(batch, head / groups));
+          blockwise::addBiasGradient<T>(
+              sums, i, j,
+              blockwise::QueryHead<T>{
+                  q.at(batch, head), dO.at(batch, head), logs.at(batch, head),
+                  delta.at(batch, head),
+                  options.of<T>({batch, head, q.extent(2), k.extent(2)}, numbers)},
+              k.at(batch, head / numbers.group), v.at(batch, head / numbers.group));
         }
       dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
     }};
@@ -390,84 +359,122 @@ KernelSpec sectile::attentionBackwardSpec() {
   spec.config.push_back({"fused", "1: programs for dk and dv add up dq as well", 0, 1});
   spec.defaults = backwardDefaults;
   spec.apply = [](Use &use) {
+    using flash::detail::Launch;
     const Invocation &call = use.call;
-    const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                       kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
-                       keys = call.extent("Sk");
     const AttentionNumbers numbers(call);
-    AttentionConfig rows = rowConfig(use, numbers);
-    AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
-                    forKeys = attentionConfig(use, numbers, "kv_");
-    const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
-    forKeys.parts = use.field("kv_parts");
-    if (forKeys.parts < 1 || groups % forKeys.parts)
-      throw InputError(call.kernel->name + ": kv_parts (" + std::to_string(forKeys.parts) +
-                       ") must divide the query heads of a group (" + std::to_string(groups) + ")");
-    const bool fused = use.field("fused");
-    if (fused && !allowsAnyOrder(call))
-      throw InputError(call.kernel->name +
-                       ": fused sums dq in any order, which only unordered=true allows");
-    forKeys.sumsQueries = rows.sumsQueries = fused;
-    rows.width = forKeys.width;
-    forQueries.heads = headsAtOnce(call, "Hq", keyBytes(call));
-    forKeys.heads = headsAtOnce(call, "Hkv", queryBytes(call));
-    const auto lse = use.tensor<float, 3>("lse");
-    const auto delta = use.workspace<float, 3>({batches, heads, queries}),
-               logs = use.workspace<float, 3>({batches, heads, queries});
-    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
-                 dO = use.tensor<T, 4>("do"),
-                 bias = broadcast<T, 4>(use, "bias", {batches, heads, queries, keys});
-      const auto mask = broadcast<bool, 4>(use, "mask", {batches, heads, queries, keys});
-      const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
-                              std::int64_t groups, const auto &...results) {
-        use(kernel, grid, q, k, v, dO, logs, delta, bias, mask, results..., groups, numbers.scale,
-            numbers.cap, numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow,
-            config);
-      };
-      const auto dq = use.tensor<T, 4>("dq"), dk = use.tensor<T, 4>("dk"),
-                 dv = use.tensor<T, 4>("dv");
-      const std::int64_t width = call.extent("D"), valueWidth = call.extent("Dv");
-      const auto dqSums =
-          fused ? use.workspace<float, 4>({batches, heads, queries, width}) : noTensor<float, 4>();
-      use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"), dO,
-          lse, delta, logs, dqSums, rows);
-      const auto add = [&](const Tensor<float, 4> &sums, const Tensor<T, 4> &gradients, int parts,
-                           float scale) {
-        AttentionConfig config = rows;
-        config.width = paddedWidth(gradients.extent(3));
-        config.parts = parts;
-        use(addedParts<T>, Grid(ceilDiv(gradients.extent(2), rows.m), gradients.extent(1), batches),
-            sums, gradients, scale, config);
-      };
-      if (!fused)
-        launch(queryGradients<T>, headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
-               forQueries, groups, dq);
-      const Grid grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
-      if (forKeys.parts == 1) {
-        launch(keyGradients<T, T>, grid, forKeys, groups, dk, dv, dqSums);
-      } else {
-        const auto parts = [&](std::int64_t width) {
-          return use.workspace<float, 4>({batches, kvHeads * forKeys.parts, keys, width});
-        };
-        const Tensor<float, 4> dkSums = parts(width), dvSums = parts(valueWidth);
-        launch(keyGradients<T, float>, grid, forKeys, groups / forKeys.parts, dkSums, dvSums,
-               dqSums);
-        add(dkSums, dk, forKeys.parts, 1);
-        add(dvSums, dv, forKeys.parts, 1);
-      }
-      if (fused)
-        add(dqSums, dq, 1, numbers.scale);
-      if (use.has("bias")) {
-        const auto dbias = use.tensor<T, 4>("dbias");
-        launch(biasGradients<T>,
-               Grid(ceilDiv(queries, forQueries.m) * ceilDiv(keys, forQueries.n), dbias.extent(1),
-                    dbias.extent(0)),
-               forQueries, groups, dbias);
-      }
-    });
-    if (use.has("sinks"))
-      launchSinkGradients(use, lse, delta, rows);
+    const OptionFlags flags = optionFlags(use, numbers);
+    launchGradients(
+        use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
+          for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+            const auto with =
+                [&](const auto &kernel, const Grid &grid, const flash::LoopConfig &config,
+                    const Arguments<flash::Numbers> &launched, const auto &...results) {
+                  use(kernel, grid,
+                      Arguments<flash::BackwardTensors<T>>{
+                          use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
+                          use.tensor<T, 4>("do"), launch.logs.as<const float, 3>(),
+                          launch.delta.as<const float, 3>()},
+                      results..., launched, perPair<T>(use, "bias"), perPair<bool>(use, "mask"),
+                      optionNumbers(numbers), AttentionConfig{config, flags});
+                };
+            const auto keys = [&]<class Sum>(Sum) {
+              with(keyGradients<T, Sum>, launch.grid, launch.config, launch.numbers,
+                   launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
+              if (!use.has("bias"))
+                return;
+              const flash::LoopConfig config = attentionConfig(use, numbers, "q_");
+              const auto dbias = use.tensor<T, 4>("dbias");
+              const std::int64_t blocks =
+                  ceilDiv(call.extent("Sq"), config.m) * ceilDiv(call.extent("Sk"), config.n);
+              with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), config,
+                   launchNumbers(numbers, groupOf(call)), dbias);
+            };
+            if (launch.of == Launch::Of::queries)
+              with(queryGradients<T>, launch.grid, launch.config, launch.numbers,
+                   use.tensor<T, 4>("dq"));
+            else if (launch.of == Launch::Of::keys)
+              keys(T());
+            else
+              keys(float());
+          });
+        });
   };
   return spec;
+}
+
+void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                              const flash::detail::Launcher &launch) {
+  using flash::detail::Launch;
+  const Invocation &call = use.call;
+  const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
+                     kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
+                     keys = call.extent("Sk"), groups = groupOf(call);
+  AttentionConfig rows = rowConfig(use, numbers);
+  flash::LoopConfig forQueries = attentionConfig(use, numbers, "q_"),
+                    forKeys = attentionConfig(use, numbers, "kv_");
+  forKeys.parts = use.field("kv_parts");
+  if (forKeys.parts < 1 || groups % forKeys.parts)
+    throw InputError(call.kernel->name + ": kv_parts (" + std::to_string(forKeys.parts) +
+                     ") must divide the query heads of a group (" + std::to_string(groups) + ")");
+  const bool fused = use.field("fused");
+  if (fused && !allowsAnyOrder(call))
+    throw InputError(call.kernel->name +
+                     ": fused sums dq in any order, which only unordered=true allows");
+  forQueries.raw = forKeys.raw = numbers.scale > 0 && std::isfinite(numbers.scale) && !modified;
+  forKeys.sumsQueries = rows.sumsQueries = fused;
+  rows.width = forKeys.width;
+  forQueries.heads = headsAtOnce(call, "Hq", keyBytes(call));
+  forKeys.heads = headsAtOnce(call, "Hkv", queryBytes(call));
+  const auto lse = use.tensor<float, 3>("lse");
+  const auto delta = use.workspace<float, 3>({batches, heads, queries}),
+             logs = use.workspace<float, 3>({batches, heads, queries});
+  const std::int64_t width = call.extent("D"), valueWidth = call.extent("Dv");
+  const auto dqSums =
+      fused ? use.workspace<float, 4>({batches, heads, queries, width}) : noTensor<float, 4>();
+  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"),
+        use.tensor<T, 4>("do"), lse, delta, logs, dqSums, rows);
+    const auto add = [&](const Tensor<float, 4> &sums, const char *gradient, int parts,
+                         float scale) {
+      const auto to = use.tensor<T, 4>(gradient);
+      AttentionConfig config = rows;
+      config.width = paddedWidth(to.extent(3));
+      config.parts = parts;
+      use(addedParts<T>, Grid(ceilDiv(to.extent(2), rows.m), to.extent(1), batches), sums, to,
+          scale, config);
+    };
+    Launch each{.of = Launch::Of::queries,
+                .grid = headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
+                .config = forQueries,
+                .numbers = launchNumbers(numbers, groups),
+                .logs = logs,
+                .delta = delta,
+                .dqSums = dqSums};
+    if (!fused)
+      launch(use, each);
+    each.grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
+    each.config = forKeys;
+    if (forKeys.parts == 1) {
+      each.of = Launch::Of::keys;
+      each.dk = use.tensor<T, 4>("dk");
+      each.dv = use.tensor<T, 4>("dv");
+      launch(use, each);
+    } else {
+      const auto parts = [&](std::int64_t width) {
+        return use.workspace<float, 4>({batches, kvHeads * forKeys.parts, keys, width});
+      };
+      const Tensor<float, 4> dkSums = parts(width), dvSums = parts(valueWidth);
+      each.of = Launch::Of::keyParts;
+      each.dk = dkSums;
+      each.dv = dvSums;
+      each.numbers = launchNumbers(numbers, groups / forKeys.parts);
+      launch(use, each);
+      add(dkSums, "dk", forKeys.parts, 1);
+      add(dvSums, "dv", forKeys.parts, 1);
+    }
+    if (fused)
+      add(dqSums, "dq", 1, numbers.scale);
+  });
+  if (use.has("sinks"))
+    launchSinkGradients(use, lse, delta, rows);
 }

@@ -4,7 +4,7 @@
 // the host; on the device they give undefined results, but lead to no access outside the arrays.
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Forward.h"
-#include "kernels/attention/Options.h"
+#include "kernels/attention/OptionScores.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Varlen.h"
 
@@ -18,25 +18,20 @@ Kernel attentionVarlen{
     [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v,
        View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts, View<T, 3> o,
        View<float, 2> lse, View<const T, 3> bias, View<const bool, 3> mask,
-       View<const float, 2> sinks, Int groups, Float scale, Float cap, Int left, Int right,
-       Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold, Float grow,
+       View<const float, 2> sinks, flash::Numbers numbers, blockwise::OptionNumbers limits,
        const AttentionConfig &config) {
       auto head = program_id(1);
       const auto at =
           blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
       const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
       blockwise::requireColumns(config, pair, bias, mask);
-      auto scores =
-          blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, at.sequence, head,
-                                 {scale, cap, left, right, seed, threshold, grow});
-      if (config.bias)
-        scores.bias = pair.queries.of(bias.at(head));
-      if (config.mask)
-        scores.mask = pair.queries.of(mask.at(head));
-      blockwise::attend<T>(config, at.block, pair.queries.of(q.fix(1, head)),
-                           pair.keys.of(k.fix(1, head / groups)),
-                           pair.keys.of(v.fix(1, head / groups)), pair.queries.of(o.fix(1, head)),
-                           pair.queries.of(lse.at(head)), scores,
+      const auto options = blockwise::packedScores(config, limits, pair, bias, mask);
+      blockwise::attend<T>(at.block, pair.queries.of(q.fix(1, head)),
+                           pair.keys.of(k.fix(1, head / numbers.group)),
+                           pair.keys.of(v.fix(1, head / numbers.group)),
+                           pair.queries.of(o.fix(1, head)), pair.queries.of(lse.at(head)),
+                           options.template of<T>(
+                               {at.sequence, head, pair.queries.length, pair.keys.length}, numbers),
                            config.sinks ? sinks.at(head) : View<const float, 1>());
     }};
 
@@ -138,7 +133,7 @@ KernelSpec sectile::attentionVarlenSpec() {
     const Invocation &call = use.call;
     const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = forwardConfig(use, numbers);
+    const AttentionConfig chosen = forwardConfig(use, numbers, modifiesScores(use, numbers));
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       use(attentionVarlen<T>, Grid(packedBlocks(call, "Tq", chosen.m), heads),
           use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
@@ -147,8 +142,8 @@ KernelSpec sectile::attentionVarlenSpec() {
           broadcast<T, 3>(use, "bias", {heads, queries, extentOr0(call, "Mk")}),
           broadcast<bool, 3>(use, "mask", {heads, queries, extentOr0(call, "Mk")}),
           broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),
-          heads / std::max<std::int64_t>(call.extent("Hkv"), 1), numbers.scale, numbers.cap,
-          numbers.left, numbers.right, numbers.seed, numbers.threshold, numbers.grow, chosen);
+          launchNumbers(numbers, heads / std::max<std::int64_t>(call.extent("Hkv"), 1)),
+          optionNumbers(numbers), chosen);
     });
   };
   return spec;

@@ -23,97 +23,69 @@ Kernel statistics{"attention_varlen_backward_rows",
                                                 delta.at(head), logs.at(head));
                   }};
 
-// What every program of the three kernels is given.
+// What every program of the three kernels is given, and what it makes of that.
 template <class T> struct Inputs {
-  const AttentionConfig &config;
   View<const T, 3> q, k, v;
   Starts queryStarts, keyStarts;
   View<const T, 3> dO;
   View<const float, 2> logs, delta;
   View<const T, 3> bias;
   View<const bool, 3> mask;
-  Int groups;
-  blockwise::ScoreNumbers numbers;
+  flash::Numbers numbers;
+  blockwise::OptionNumbers limits;
 
-  blockwise::QueryHead<T, AttentionConfig> head(const blockwise::PackedPair &pair,
-                                                const Int &sequence, const Int &head,
-                                                bool keysFirst) const {
-    auto scores = blockwise::scoresOf<T>(config, pair.queries.length, pair.keys.length, sequence,
-                                         head, numbers);
-    if (config.bias)
-      scores.bias = pair.queries.of(bias.at(head));
-    if (config.mask)
-      scores.mask = pair.queries.of(mask.at(head));
-    scores.keysFirst = keysFirst;
-    return {pair.queries.of(q.fix(1, head)), pair.queries.of(dO.fix(1, head)),
-            pair.queries.of(logs.at(head)), pair.queries.of(delta.at(head)), scores};
-  }
-  blockwise::PackedPair pair(const blockwise::PackedBlock &at) const {
+  blockwise::PackedPair pair(const AttentionConfig &config,
+                             const blockwise::PackedBlock &at) const {
     const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
     blockwise::requireColumns(config, pair, bias, mask);
     return pair;
   }
+  blockwise::QueryHead<T> head(const blockwise::OptionScores &options,
+                               const blockwise::PackedPair &pair, const Int &sequence,
+                               const Int &head, bool keysFirst) const {
+    return {
+        pair.queries.of(q.fix(1, head)), pair.queries.of(dO.fix(1, head)),
+        pair.queries.of(logs.at(head)), pair.queries.of(delta.at(head)),
+        options.of<T>({sequence, head, pair.queries.length, pair.keys.length}, numbers, keysFirst)};
+  }
+  View<const T, 2> keysOf(const blockwise::PackedPair &pair, const Int &head) const {
+    return pair.keys.of(k.fix(1, head / numbers.group));
+  }
+  View<const T, 2> valuesOf(const blockwise::PackedPair &pair, const Int &head) const {
+    return pair.keys.of(v.fix(1, head / numbers.group));
+  }
 };
+template <class T>
+SECTILE_STRUCT(Inputs<T>, q, k, v, queryStarts, keyStarts, dO, logs, delta, bias, mask, numbers,
+               limits)
 
 template <class T>
 Kernel queryGradients{
-    "attention_varlen_backward_q",
-    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
-       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dq, Int groups, Float scale,
-       Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
-       Float grow, const AttentionConfig &config) {
-      const Inputs<T> in{config,
-                         q,
-                         k,
-                         v,
-                         queryStarts,
-                         keyStarts,
-                         dO,
-                         logs,
-                         delta,
-                         bias,
-                         mask,
-                         groups,
-                         {scale, cap, left, right, seed, threshold, grow}};
+    "attention_varlen_backward_q", [](Inputs<T> in, View<T, 3> dq, const AttentionConfig &config) {
       auto head = program_id(1);
       const auto at =
-          blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
-      const auto pair = in.pair(at);
-      blockwise::queryGradients<T>(
-          at.block, in.head(pair, at.sequence, head, false), pair.keys.of(k.fix(1, head / groups)),
-          pair.keys.of(v.fix(1, head / groups)), pair.queries.of(dq.fix(1, head)));
+          blockwise::packedBlock(in.queryStarts, in.q.extent(0), config.m, blockwise::queryBlock());
+      const auto pair = in.pair(config, at);
+      const auto options = blockwise::packedScores(config, in.limits, pair, in.bias, in.mask);
+      blockwise::queryGradients<T>(at.block, in.head(options, pair, at.sequence, head, false),
+                                   in.keysOf(pair, head), in.valuesOf(pair, head),
+                                   pair.queries.of(dq.fix(1, head)));
     }};
 
 template <class T>
 Kernel keyGradients{
     "attention_varlen_backward_kv",
-    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
-       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dk, View<T, 3> dv, Int groups,
-       Float scale, Float cap, Int left, Int right, Scalar<std::uint64_t> seed,
-       Scalar<std::uint32_t> threshold, Float grow, const AttentionConfig &config) {
-      const Inputs<T> in{config,
-                         q,
-                         k,
-                         v,
-                         queryStarts,
-                         keyStarts,
-                         dO,
-                         logs,
-                         delta,
-                         bias,
-                         mask,
-                         groups,
-                         {scale, cap, left, right, seed, threshold, grow}};
+    [](Inputs<T> in, View<T, 3> dk, View<T, 3> dv, const AttentionConfig &config) {
       auto kvHead = program_id(1);
-      const auto at = blockwise::packedBlock(keyStarts, k.extent(0), config.n, program_id(0));
-      const auto pair = in.pair(at);
+      const Int group = in.numbers.group;
+      const auto at = blockwise::packedBlock(in.keyStarts, in.k.extent(0), config.n, program_id(0));
+      const auto pair = in.pair(config, at);
+      const auto options = blockwise::packedScores(config, in.limits, pair, in.bias, in.mask);
       blockwise::keyGradients<T>(
-          config, at.block, pair.keys.of(k.fix(1, kvHead)), pair.keys.of(v.fix(1, kvHead)),
-          pair.keys.of(dk.fix(1, kvHead)), pair.keys.of(dv.fix(1, kvHead)), groups, scale,
+          config, at.block, pair.keys.of(in.k.fix(1, kvHead)), pair.keys.of(in.v.fix(1, kvHead)),
+          pair.keys.of(dk.fix(1, kvHead)), pair.keys.of(dv.fix(1, kvHead)), group, in.numbers.scale,
           [&](const Int &member) {
-            return in.head(pair, at.sequence, kvHead * groups + member, true);
+            return in.head(options, pair, at.sequence, kvHead * group + member, true);
           });
     }};
 
@@ -121,34 +93,19 @@ Kernel keyGradients{
 template <class T>
 Kernel biasGradients{
     "attention_varlen_backward_bias",
-    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v, Starts queryStarts,
-       Starts keyStarts, View<const T, 3> dO, View<const float, 2> logs, View<const float, 2> delta,
-       View<const T, 3> bias, View<const bool, 3> mask, View<T, 3> dbias, Int groups, Float scale,
-       Float cap, Int left, Int right, Scalar<std::uint64_t> seed, Scalar<std::uint32_t> threshold,
-       Float grow, const AttentionConfig &config) {
-      const Inputs<T> in{config,
-                         q,
-                         k,
-                         v,
-                         queryStarts,
-                         keyStarts,
-                         dO,
-                         logs,
-                         delta,
-                         bias,
-                         mask,
-                         groups,
-                         {scale, cap, left, right, seed, threshold, grow}};
-      const auto at = blockwise::packedBlock(queryStarts, q.extent(0), config.m, program_id(0));
-      const auto pair = in.pair(at);
+    [](Inputs<T> in, View<T, 3> dbias, const AttentionConfig &config) {
+      const auto at =
+          blockwise::packedBlock(in.queryStarts, in.q.extent(0), config.m, program_id(0));
+      const auto pair = in.pair(config, at);
+      const auto options = blockwise::packedScores(config, in.limits, pair, in.bias, in.mask);
       auto j = program_id(1);
-      auto heads = q.extent(1) / dbias.extent(0);
+      auto heads = in.q.extent(1) / dbias.extent(0);
       auto sums = zeros<float>(config.m, config.n);
       for (auto h : range(0, heads)) {
         auto head = program_id(2) * heads + h;
-        blockwise::addBiasGradient<T>(sums, at.block, j, in.head(pair, at.sequence, head, false),
-                                      pair.keys.of(k.fix(1, head / groups)),
-                                      pair.keys.of(v.fix(1, head / groups)));
+        blockwise::addBiasGradient<T>(sums, at.block, j,
+                                      in.head(options, pair, at.sequence, head, false),
+                                      in.keysOf(pair, head), in.valuesOf(pair, head));
       }
       pair.queries.of(dbias.at(program_id(2))).tile(config.m, config.n).store(at.block, j, sums);
     }};
@@ -203,13 +160,15 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
       const auto dO = use.tensor<T, 3>("do");
       const auto launch = [&](const auto &kernel, Grid grid, const AttentionConfig &config,
                               const auto &...results) {
-        use(kernel, grid, use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
-            use.tensor<std::int32_t, 1>("cu_seqlens_q"),
-            use.tensor<std::int32_t, 1>("cu_seqlens_k"), dO, logs, delta,
-            broadcast<T, 3>(use, "bias", {heads, queries, columns}),
-            broadcast<bool, 3>(use, "mask", {heads, queries, columns}), results...,
-            heads / std::max<std::int64_t>(kvHeads, 1), numbers.scale, numbers.cap, numbers.left,
-            numbers.right, numbers.seed, numbers.threshold, numbers.grow, config);
+        use(kernel, grid,
+            Arguments<Inputs<T>>{use.tensor<T, 3>("q"), use.tensor<T, 3>("k"),
+                                 use.tensor<T, 3>("v"), use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+                                 use.tensor<std::int32_t, 1>("cu_seqlens_k"), dO, logs, delta,
+                                 broadcast<T, 3>(use, "bias", {heads, queries, columns}),
+                                 broadcast<bool, 3>(use, "mask", {heads, queries, columns}),
+                                 launchNumbers(numbers, heads / std::max<std::int64_t>(kvHeads, 1)),
+                                 optionNumbers(numbers)},
+            results..., config);
       };
       use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads), use.tensor<T, 3>("o"), dO, lse,
           delta, logs, rows);

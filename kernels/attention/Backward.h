@@ -8,10 +8,10 @@ namespace sectile::blockwise {
 
 // One query head: q [Sq, D], dO [Sq, Dv], and of each row [Sq] what rowStatistics makes. Where
 // keyGradients sums dq as well, dqSums [Sq, D], to be scaled.
-template <class T, class Config> struct QueryHead {
+template <class T> struct QueryHead {
   View<const T, 2> q, dO;
   View<const float, 1> logs, delta;
-  Scores<T, Config> scores;
+  Scores scores;
   std::optional<View<float, 2>> dqSums = {};
 };
 
@@ -21,9 +21,8 @@ template <class T> struct QueryBlock {
   Tile<float> logs, delta;
 
   // `waits`: for the launch that computes the statistics, after all other loads.
-  template <class Config>
-  QueryBlock(const QueryHead<T, Config> &head, const Int &i, bool waits = false) {
-    const Config &config = head.scores.config;
+  QueryBlock(const QueryHead<T> &head, const Int &i, bool waits = false) {
+    const LoopConfig &config = head.scores.config;
     const int axis = head.scores.keysFirst ? 0 : 1;
     q = head.q.tile(config.m, config.width).load(i, 0);
     dO = head.dO.tile(config.m, config.valueWidth).load(i, 0);
@@ -36,12 +35,13 @@ template <class T> struct QueryBlock {
 
 // Block i of the queries and block j of the keys: from products q k and dO v to the gradients of
 // the scores. In two steps, so that a product with the weights can run beside the second.
-template <class T, class Config> class BlockGradients {
+template <class T> class BlockGradients {
 public:
-  BlockGradients(const Scores<T, Config> &scores, const QueryBlock<T> &query,
-                 const Tile<float> &products, const Int &i, const Int &j)
-      : scores(scores), i(i), j(j), capped(scores.capped(products)),
-        masked(scores.masked(capped, i, j, true)), p(exp2(masked - query.logs)) {
+  BlockGradients(const Scores &scores, const QueryBlock<T> &query, const Tile<float> &products,
+                 const Int &i, const Int &j, const Visits &visits)
+      : scores(scores), at(scores.at(i, j)), visits(visits),
+        block(scores.scored(products, i, j, visits, true, true)),
+        p(exp2(fma(block.scores, scores.unit(), -query.logs))) {
     if (scores.config.dropout)
       dropped = scores.dropped(i, j);
   }
@@ -51,55 +51,60 @@ public:
 
   // Of the scores that softmax took.
   Tile<float> ofScores(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
-    auto ofWeights = scores.config.dropout ? valueProducts * dropped : valueProducts;
-    // What is hidden may be anything, NaN too.
-    return scores.ofSeen(p * (ofWeights - query.delta), masked, i, j);
+    return ofSeen(ofAll(query, valueProducts));
   }
 
   // Of the scaled products.
   Tile<float> ofProducts(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
-    auto gradients = ofScores(query, valueProducts);
-    return scores.config.cap ? scores.ofSeen(gradients * scores.slope(capped), masked, i, j)
-                             : gradients;
+    const auto gradients = ofAll(query, valueProducts);
+    return ofSeen(block.modified ? block.modified->gradient(0, gradients).value_or(zeros_like(p))
+                                 : gradients);
   }
 
 private:
-  const Scores<T, Config> &scores;
-  Int i, j;
-  Tile<float> capped, masked, p, dropped;
-};
+  Tile<float> ofAll(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
+    return p * ((scores.config.dropout ? valueProducts * dropped : valueProducts) - query.delta);
+  }
+  // What is hidden may be anything, NaN too.
+  Tile<float> ofSeen(const Tile<float> &x) const {
+    return block.hides ? where(block.scores == -infinity, 0.0f, x)
+                       : scores.hide(x, 0.0f, at, visits, true);
+  }
 
-template <class Config> Precision precisionOf(const Config &config) {
-  return config.exact ? Precision::ieee : Precision::tf32;
-}
+  const Scores &scores;
+  flash::At at;
+  const Visits &visits;
+  ScoredBlock block;
+  Tile<float> p, dropped;
+};
 
 // Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
 // may write the statistics alone.
-template <class T, class Config>
-void queryGradients(const Int &i, const QueryHead<T, Config> &head, const View<const T, 2> &k,
+template <class T>
+void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 2> &k,
                     const View<const T, 2> &v, const View<T, 2> &dq) {
-  const Config &config = head.scores.config;
+  const LoopConfig &config = head.scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
   const QueryBlock<T> query(head, i, /*waits=*/true);
   auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
   auto sums = zeros<float>(m, config.width);
-  const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
-  for (auto j : range(visible.first, visible.end, {.warp_specialize = config.overlap})) {
+  const Visits visits = head.scores.keys(i, true);
+  for (auto j : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
     auto key = keyTiles.load(j, 0);
     auto products = dot(query.q, trans(key), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(valueTiles.load(j, 0)), zeros<float>(m, n), precision);
-    const BlockGradients<T, Config> gradients(head.scores, query, products, i, j);
+    const BlockGradients<T> gradients(head.scores, query, products, i, j, visits);
     sums = dot(cast<T>(gradients.ofProducts(query, valueProducts)), key, sums, precision);
   }
-  dq.tile(m, config.width).store(i, 0, sums * head.scores.scale);
+  dq.tile(m, config.width).store(i, 0, sums * head.scores.numbers.scale);
 }
 
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
 // headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
 // launches of the call may write the statistics alone.
-template <class T, class Config, class Sum, class HeadAt>
-void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
+template <class T, class Sum, class HeadAt>
+void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2> &k,
                   const View<const T, 2> &v, const View<Sum, 2> &dk, const View<Sum, 2> &dv,
                   const Int &heads, const Float &scale, HeadAt &&headAt) {
   const int m = config.m, n = config.n;
@@ -109,13 +114,13 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
   wait_dependencies();
   auto keySums = zeros<float>(n, config.width), valueSums = zeros<float>(n, config.valueWidth);
   for (auto h : range(0, heads)) {
-    const QueryHead<T, Config> head = headAt(h);
-    const Band::Range visible = head.scores.band.queryBlocks(j * n, n, m);
-    for (auto i : range(visible.first, visible.end, {.warp_specialize = config.overlap})) {
+    const QueryHead<T> head = headAt(h);
+    const Visits visits = head.scores.queries(j);
+    for (auto i : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
       const QueryBlock<T> query(head, i);
       auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
       auto valueProducts = dot(value, trans(query.dO), zeros<float>(n, m), precision);
-      const BlockGradients<T, Config> gradients(head.scores, query, products, i, j);
+      const BlockGradients<T> gradients(head.scores, query, products, i, j, visits);
       const auto addValues = [&] {
         valueSums = dot(cast<T>(gradients.weights()), query.dO, valueSums, precision);
       };
@@ -141,21 +146,20 @@ void keyGradients(const Config &config, const Int &j, const View<const T, 2> &k,
 }
 
 // Adds one head's part of block (i, j) of the bias's gradient to sums.
-template <class T, class Config>
-void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j,
-                     const QueryHead<T, Config> &head, const View<const T, 2> &k,
-                     const View<const T, 2> &v) {
-  const Config &config = head.scores.config;
+template <class T>
+void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryHead<T> &head,
+                     const View<const T, 2> &k, const View<const T, 2> &v) {
+  const LoopConfig &config = head.scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
-  const Band::Range visible = head.scores.band.keyBlocks(i * m, m, n);
-  when(visible.first <= j && j < visible.end, [&] {
+  const Visits visits = head.scores.keys(i, true);
+  when(visits.first <= j && j < visits.end, [&] {
     const QueryBlock<T> query(head, i);
     auto products =
         dot(query.q, trans(k.tile(n, config.width).load(j, 0)), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(v.tile(n, config.valueWidth).load(j, 0)),
                              zeros<float>(m, n), precision);
-    sums += BlockGradients<T, Config>(head.scores, query, products, i, j)
+    sums += BlockGradients<T>(head.scores, query, products, i, j, visits)
                 .ofScores(query, valueProducts);
   });
 }

@@ -25,13 +25,13 @@ struct OnlineSoftmax {
         output(zeros<float>(rows, width)) {}
 
   // Scores that rows have beside those of their keys, without values: [N] for all rows, or [rows,
-  // N], in units of log 2. To be called once, before any others, and only without a unit.
+  // N]. To be called once, before any others.
   void enter(const Tile<float> &scores) {
     auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
     auto top = max(own, 1);
-    auto base = where(top == -infinity, 0.0f, top);
+    auto base = where(top == -infinity, 0.0f, inLog2(top));
     largest = zeros_like(largest) + top;
-    total = zeros_like(total) + sum(exp2(own - expand(base, 1)), 1);
+    total = zeros_like(total) + sum(exponentials(own, base), 1);
   }
 
   // Takes in scores [rows, N] and gives their weights, of which `add` then wants the values.
@@ -40,7 +40,7 @@ struct OnlineSoftmax {
     largest = maximum(largest, max(scores, 1));
     // A row that has seen no key yet has nothing to be relative to.
     auto base = where(largest == -infinity, 0.0f, inLog2(largest));
-    auto weights = exp2(unit ? fma(scores, *unit, -expand(base, 1)) : scores - expand(base, 1));
+    auto weights = exponentials(scores, base);
     auto shrink = exp2(unit ? fma(before, *unit, -base) : before - base);
     total = total * shrink + sum(weights, 1);
     output = output * expand(shrink, 1);
@@ -60,6 +60,9 @@ struct OnlineSoftmax {
   }
 
 private:
+  Tile<float> exponentials(const Tile<float> &scores, const Tile<float> &base) const {
+    return exp2(unit ? fma(scores, *unit, -expand(base, 1)) : scores - expand(base, 1));
+  }
   Tile<float> inLog2(const Tile<float> &score) const { return unit ? score * *unit : score; }
 };
 

@@ -251,21 +251,33 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
 AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                          const std::string &prefix) {
   auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
-  return {.m = field("m"),
-          .n = field("n"),
-          .warps = field("warps"),
-          .stages = field("stages"),
-          .width = paddedWidth(use.call.extent("D")),
-          .valueWidth = paddedWidth(use.call.extent("Dv")),
-          .left = numbers.leftBounded,
+  return {{.m = field("m"),
+           .n = field("n"),
+           .warps = field("warps"),
+           .stages = field("stages"),
+           .width = paddedWidth(use.call.extent("D")),
+           .valueWidth = paddedWidth(use.call.extent("Dv")),
+           .dropout = numbers.drops,
+           .exact = numbers.exact,
+           .sinks = numbers.sinks,
+           .overlap = field("overlap") != 0},
+          optionFlags(use, numbers)};
+}
+
+OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers) {
+  return {.left = numbers.leftBounded,
           .right = numbers.rightBounded,
           .bias = use.has("bias"),
           .mask = use.has("mask"),
-          .cap = numbers.cap > 0,
-          .dropout = numbers.drops,
-          .exact = numbers.exact,
-          .sinks = numbers.sinks,
-          .overlap = field("overlap") != 0};
+          .cap = numbers.cap > 0};
+}
+
+Tensor<float, 2> sectile::sinksOf(const Use &use) {
+  return broadcast<float, 2>(use, "sinks", {use.call.extent("Hq"), extentOr0(use.call, "R")});
+}
+
+std::int64_t sectile::groupOf(const Invocation &call) {
+  return extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1);
 }
 
 KernelSpec sectile::oneBlockEach(KernelSpec spec) {
@@ -286,12 +298,22 @@ KernelSpec sectile::oneBlockEach(KernelSpec spec) {
   return spec;
 }
 
-AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers) {
+AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers,
+                                       bool modified) {
   AttentionConfig config = attentionConfig(use, numbers);
-  // What the largest product is the largest score needs a positive scale, and nothing added.
-  config.raw = config.overlap && numbers.scale > 0 && std::isfinite(numbers.scale) && !config.cap &&
-               !config.bias && !config.sinks;
+  // That the largest product is the largest score needs a positive scale, and nothing added.
+  config.raw = config.overlap && numbers.scale > 0 && std::isfinite(numbers.scale) && !modified &&
+               !config.sinks;
   return config;
+}
+
+bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {
+  return numbers.cap > 0 || use.has("bias");
+}
+
+Arguments<flash::Numbers> sectile::launchNumbers(const AttentionNumbers &numbers,
+                                                 std::int64_t group) {
+  return {group, numbers.scale, numbers.seed, numbers.threshold, numbers.grow};
 }
 
 std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,
@@ -325,7 +347,7 @@ std::int64_t sectile::queryBytes(const Invocation &call) {
          (call.dtype("q") == DType::float32 ? 4 : 2);
 }
 
-Grid sectile::headGrid(const Invocation &call, const AttentionConfig &config, std::int64_t blocks,
+Grid sectile::headGrid(const Invocation &call, const flash::LoopConfig &config, std::int64_t blocks,
                        std::int64_t heads) {
   return Grid(config.heads, blocks, heads / config.heads * call.extent("B"));
 }

@@ -2,6 +2,7 @@
 // launches and references make of both.
 #pragma once
 #include "kernels/Use.h"
+#include <sectile/flash.h>
 
 namespace sectile {
 
@@ -45,24 +46,17 @@ struct AttentionNumbers {
   explicit AttentionNumbers(const Invocation &call);
 };
 
-// What the kernels' code depends on.
-struct AttentionConfig {
-  int m = 64, n = 64, warps = 4, stages = 2;
-  int width = 64, valueWidth = 64; // D and Dv, up to the next multiple of 16
-  bool left = false, right = false, bias = false, mask = false, cap = false, dropout = false;
-  bool exact = true;                 // f32 products
-  int sinks = 0;                     // of a head, up to the next power of two
-  bool overlap = false, raw = false; // raw: of the forward pass
-  int heads = 1;                     // that share the order of programs, by HeadAndBatch
-  bool persistent = false;           // programs do one block after another, in the order of Blocks
-  bool pairs = false;                // of which two are as long as any other two
-  int parts = 1;                     // programs for dk and dv that share a group of query heads
-  bool sumsQueries = false;          // which add up dq as well
-  int group = 1;                     // heads whose queries are rows of one block, by PackedRows
+// Which options there are.
+struct OptionFlags {
+  bool left = false, right = false, bias = false, mask = false, cap = false;
 };
-SECTILE_CONFIG(AttentionConfig, m, n, warps, stages, width, valueWidth, left, right, bias, mask,
-               cap, dropout, exact, sinks, overlap, raw, heads, persistent, pairs, parts,
-               sumsQueries, group)
+SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap)
+
+// What the kernels' code depends on.
+struct AttentionConfig : flash::LoopConfig, OptionFlags {};
+constexpr auto sectileConfigFields(std::type_identity<AttentionConfig>) {
+  return std::tuple_cat(config_fields<flash::LoopConfig>, config_fields<OptionFlags>);
+}
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
@@ -72,8 +66,19 @@ AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
 // its keys.
 KernelSpec oneBlockEach(KernelSpec spec);
 
-// The forward pass's, with its field "overlap" too.
-AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers);
+// The forward pass's. modified: scores are more than scaled products.
+AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers, bool modified);
+// Whether the options of a call modify scores.
+bool modifiesScores(const Use &use, const AttentionNumbers &numbers);
+Arguments<flash::Numbers> launchNumbers(const AttentionNumbers &numbers, std::int64_t group);
+
+// Call `launch` for each launch of the loops of `attention` and `attention_backward`, in order.
+void launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
+                   const flash::detail::Launcher &launch);
+void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                     const flash::detail::Launcher &launch);
+
+OptionFlags optionFlags(const Use &use, const AttentionNumbers &numbers);
 
 // Of programs that look at each row: of o and its gradient, or of lse.
 AttentionConfig rowConfig(const Use &use, const AttentionNumbers &numbers);
@@ -90,13 +95,16 @@ int headsAtOnce(const Invocation &call, const std::string &heads, std::int64_t b
 std::int64_t keyBytes(const Invocation &call);
 std::int64_t queryBytes(const Invocation &call);
 // The grid that HeadAndBatch is for.
-Grid headGrid(const Invocation &call, const AttentionConfig &config, std::int64_t blocks,
+Grid headGrid(const Invocation &call, const flash::LoopConfig &config, std::int64_t blocks,
               std::int64_t heads);
 // Of an axis that only optional inputs have.
 std::int64_t extentOr0(const Invocation &call, const std::string &axis);
 // Whether a call has this input, or a number above 0 for this option. Kernels of the family that
 // know no such thing take none.
 bool takes(const Invocation &call, const std::string &name);
+
+// Query heads that share a head of the keys.
+std::int64_t groupOf(const Invocation &call);
 
 // An optional input as if it had these extents along axes where it has 1; as it is if left out.
 template <Element T, int N>
@@ -111,6 +119,14 @@ Tensor<T, N> broadcast(const Use &use, std::string_view argument,
       strides[i] = 0;
   return {tensor.data(), extents, strides, tensor.memory()};
 }
+
+// bias or mask as [B, Hq, Sq, Sk], and sinks as [Hq, R].
+template <Element T> Tensor<T, 4> perPair(const Use &use, std::string_view argument) {
+  const Invocation &call = use.call;
+  return broadcast<T, 4>(
+      use, argument, {call.extent("B"), call.extent("Hq"), call.extent("Sq"), call.extent("Sk")});
+}
+Tensor<float, 2> sinksOf(const Use &use);
 
 inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
 

@@ -1,7 +1,7 @@
 // Attention of few queries: programs that read a head of the keys once for all query heads that
 // share it, and a part of the keys each.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/attention/Options.h"
 #include <optional>
 
 namespace sectile {
@@ -15,6 +15,7 @@ std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, dou
 // The configuration for a call whose queries are few enough; none for others.
 std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);
 // Throws InputError with dropout, whose numbers are drawn by blocks of one head.
-void launchPacked(Use &use);
+void launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
+                  const flash::detail::Launcher &launch);
 
 } // namespace sectile

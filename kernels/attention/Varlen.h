@@ -1,7 +1,7 @@
 // Sequences of different lengths packed one behind the other: where each lies, and which block of
 // which sequence a program works on.
 #pragma once
-#include <sectile/sectile.h>
+#include "kernels/attention/OptionScores.h"
 
 namespace sectile::blockwise {
 
@@ -69,6 +69,16 @@ void requireColumns(const Config &config, const PackedPair &pair, const View<con
     device_assert(pair.keys.length <= bias.extent(2), "bias has a column for each key");
   if (config.mask)
     device_assert(pair.keys.length <= mask.extent(2), "mask has a column for each key");
+}
+
+// The options of a pair, whose bias and mask are [Hq, Tq, Mk].
+template <class T>
+OptionScores packedScores(const AttentionConfig &config, const OptionNumbers &numbers,
+                          const PackedPair &pair, const View<const T, 3> &bias,
+                          const View<const bool, 3> &mask) {
+  return {config, numbers, bias, mask, [pair](const auto &view, const flash::At &at) {
+            return at.per_pair(pair.queries.of(view.at(at.head())));
+          }};
 }
 
 } // namespace sectile::blockwise

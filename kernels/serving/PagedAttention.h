@@ -105,18 +105,19 @@ Kernel pagedAttention{
         lastStep = minimum(lastStep, firstStep + share);
       }
 
-      OnlineSoftmax state(m, width);
+      OnlineSoftmax state(m, width, Float(log2e));
       if (config.sinks) {
         auto r = arange(0, config.sinks);
         auto own =
             load(sinks.ptr() + expand(cast<std::int64_t>(head) * sinks.stride(0), 1) +
                      expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
                  expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity);
-        state.enter(own * log2e);
+        state.enter(own);
       }
       auto scoresOf = [&](const Tile<T> &keyTile) {
         auto products = dot(queries, trans(keyTile), zeros<float>(m, n), Precision::ieee);
-        return config.cap ? softCap<T>(products, scale, cap) : products * (scale * log2e);
+        const auto score = flash::Score::ofProducts(products, scale, sizeof(T) == 2);
+        return (config.cap ? soft_cap(score, cap) : score).value();
       };
       // Most tiles are visible to all rows, and compare nothing.
       auto areAllVisible = [&](const Int &step) {

@@ -9,10 +9,6 @@ using namespace sectile;
 
 namespace {
 
-std::int64_t groupOf(const Invocation &call) {
-  return call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
-}
-
 // Programs of one part of the keys.
 std::int64_t rowBlocks(const Invocation &call, std::int64_t m) {
   return call.extent("S") * ceilDiv(groupOf(call), m);

@@ -1,0 +1,73 @@
+// flash::attend and flash::backward: calls of `attention` and `attention_backward` in all but the
+// loops' code.
+#include "kernels/Tune.h"
+#include "kernels/attention/Options.h"
+#include <charconv>
+
+using namespace sectile;
+
+namespace {
+
+// With all digits.
+std::string text(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+// A kernel of the library under the name that messages to callers have.
+const KernelSpec &specOf(bool backward) {
+  static const auto named = [](const char *kernel, const char *name) {
+    KernelSpec spec = findKernel(kernel);
+    spec.name = name;
+    return spec;
+  };
+  static const KernelSpec forward = named("attention", "flash::attend"),
+                          gradients = named("attention_backward", "flash::backward");
+  return backward ? gradients : forward;
+}
+
+NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
+                 const flash::detail::Launcher &launch) {
+  try {
+    const KernelSpec &spec = specOf(backward);
+    const flash::Options &options = call.options;
+    // What takes long in a lambda is not known: tiles are those of a soft cap.
+    KernelOptions words{{"causal", call.causal ? "true" : "false"},
+                        {"softcap", call.modified ? "1" : "0"},
+                        {"dropout", text(options.dropout)},
+                        {"seed", std::to_string(options.seed)},
+                        {"precision", options.exact ? "exact" : "tf32"}};
+    if (options.scale)
+      words["scale"] = text(*options.scale);
+    if (options.sinks)
+      call.inputs["sinks"] = *options.sinks;
+    Invocation invocation = callOn(spec, call.inputs, words, call.outputs);
+    Assignments fields;
+    for (const auto &[name, value] : options.config)
+      fields.emplace_back(name, std::to_string(value));
+    const Config own = parseConfig(spec, fields);
+    // What was measured is kept under the kernel's own name.
+    Invocation known = invocation;
+    known.kernel = &findKernel(backward ? "attention_backward" : "attention");
+    Config config = configFor(known, stream.device());
+    for (const auto &[name, value] : own)
+      config[name] = value;
+    AttentionNumbers numbers(invocation);
+    // The lambda has the cap.
+    numbers.cap = 0;
+    return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
+      (backward ? launchGradients : launchForward)(use, numbers, call.modified, launch);
+    });
+  } catch (const InputError &error) {
+    throw LaunchError(error.what());
+  }
+}
+
+} // namespace
+
+NamedTensors flash::detail::attend(const Stream &stream, Call call, const Launcher &launch) {
+  return run(stream, false, std::move(call), launch);
+}
+NamedTensors flash::detail::backward(const Stream &stream, Call call, const Launcher &launch) {
+  return run(stream, true, std::move(call), launch);
+}

@@ -1,0 +1,90 @@
+// The options of the attention kernels as what their loops take: a function of scores, and what a
+// query sees.
+#pragma once
+#include "kernels/attention/Options.h"
+#include "kernels/attention/Scores.h"
+
+namespace sectile::blockwise {
+
+// What the options take in numbers, as a kernel's parameters have it.
+struct OptionNumbers {
+  Float cap;
+  Int left, right;
+};
+SECTILE_STRUCT(OptionNumbers, cap, left, right)
+
+class OptionScores final : public flash::AnyVisibility {
+public:
+  // Of bias and mask [B, Hq, Sq, Sk].
+  template <class T>
+  OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
+               const View<const T, 4> &bias, const View<const bool, 4> &mask)
+      : OptionScores(config, numbers, bias, mask, [](const auto &view, const flash::At &at) {
+          return at.heads == 1 ? at.per_pair(view.at(at.batch(), at.head())) : at.per_pair(view);
+        }) {}
+  // Of others: blockOf(bias, at) and blockOf(mask, at) are those of a block.
+  template <class T, int N, class BlockOf>
+  OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
+               const View<const T, N> &bias, const View<const bool, N> &mask, BlockOf blockOf)
+      : config(config), numbers(numbers),
+        bias([=](const flash::At &at) { return cast<float>(blockOf(bias, at)); }),
+        mask([=](const flash::At &at) { return blockOf(mask, at); }) {}
+
+  // Must not outlive this.
+  flash::Modifier modifier() const {
+    if (!config.cap && !config.bias)
+      return {};
+    return {[this](const flash::Score &score, const flash::At &at) { return modified(score, at); },
+            config.bias};
+  }
+  // The same for T, of the operands.
+  template <class T>
+  Scores of(const flash::Sequence &sequence, const flash::Numbers &launched,
+            bool keysFirst = false) const {
+    return {.config = config,
+            .sequence = sequence,
+            .numbers = launched,
+            .modifier = modifier(),
+            .visibility = *this,
+            .coarse = sizeof(T) == 2,
+            .keysFirst = keysFirst};
+  }
+
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {
+    return window(query, sequence.offset(), numbers.left, numbers.right, config.left, config.right);
+  }
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const override {
+    return window(key, -sequence.offset(), numbers.right, numbers.left, config.right, config.left);
+  }
+  std::optional<Bool> sees(const flash::At &at) const override {
+    return config.mask ? std::optional(mask(at)) : std::nullopt;
+  }
+
+private:
+  flash::Score modified(const flash::Score &score, const flash::At &at) const {
+    const flash::Score capped = config.cap ? soft_cap(score, numbers.cap) : score;
+    return config.bias ? capped + bias(at) : capped;
+  }
+  static flash::Interval window(const Int &number, const Int &offset, const Int &before,
+                                const Int &behind, bool first, bool last) {
+    flash::Interval result;
+    if (first)
+      result.first = number + (offset - before);
+    if (last)
+      result.last = number + (offset + behind);
+    return result;
+  }
+
+  const AttentionConfig &config;
+  OptionNumbers numbers;
+  std::function<Tile<float>(const flash::At &)> bias;
+  std::function<Bool(const flash::At &)> mask;
+};
+
+} // namespace sectile::blockwise
+
+namespace sectile {
+inline Arguments<blockwise::OptionNumbers> optionNumbers(const AttentionNumbers &numbers) {
+  return {numbers.cap, numbers.left, numbers.right};
+}
+} // namespace sectile

@@ -1,0 +1,307 @@
+// Score, At and visibilities of <sectile/flash.h>, as far as they are no templates.
+#include <limits>
+#include <sectile/approximate.h>
+#include <sectile/flash/score.h>
+#include <sectile/flash/visibility.h>
+
+using namespace sectile;
+using namespace sectile::flash;
+
+Score::Score(float number) : base(number) {}
+Score::Score(const Tile<float> &tile) : base(tile) {}
+
+Tile<float> Score::value() const {
+  if (!factor)
+    return offset ? base + *offset : base;
+  return offset ? fma(base, *factor, *offset) : base * *factor;
+}
+
+Score Score::ofProducts(const Tile<float> &products, const Float &scale, bool coarse) {
+  Score result(products);
+  result.factor = scale;
+  result.coarse = coarse;
+  return result;
+}
+
+Score Score::as(int slot) const {
+  Score result = *this;
+  result.slopes[slot] = {};
+  return result;
+}
+
+std::optional<Tile<float>> Score::gradient(int slot, const Tile<float> &ofThis) const {
+  const auto slope = slopes.find(slot);
+  if (slope == slopes.end())
+    return std::nullopt;
+  return slope->second.of(ofThis);
+}
+
+Score::Slope Score::Slope::times(const Score &by) const {
+  Slope result = *this;
+  const Tile<float> value = by.value();
+  if (value.rank() == 0)
+    result.factor = factor ? *factor * value : value;
+  else
+    result.tile = tile ? *tile * value : value;
+  return result;
+}
+
+Tile<float> Score::Slope::of(const Tile<float> &gradient) const {
+  Tile<float> result = gradient;
+  if (tile)
+    result = result * *tile;
+  if (factor)
+    result = result * *factor;
+  return result;
+}
+
+Score Score::withValue(const Tile<float> &result) const {
+  Score score(result);
+  score.coarse = coarse;
+  return score;
+}
+
+bool Score::isNumber() const { return slopes.empty() && base.rank() == 0; }
+
+// Times a number without slopes.
+Score Score::scaled(const Float &number) const {
+  Score result = *this;
+  result.factor = factor ? *factor * number : number;
+  if (offset)
+    result.offset = *offset * number;
+  for (auto &[slot, slope] : result.slopes)
+    slope.factor = slope.factor ? *slope.factor * number : number;
+  return result;
+}
+
+// Adds the slopes of another score, times `by` where there is one.
+void Score::addSlopes(const Score &of, const std::optional<Score> &by) {
+  coarse = coarse || of.coarse;
+  for (const auto &[slot, own] : of.slopes) {
+    const Slope slope = by ? own.times(*by) : own;
+    const auto [known, isNew] = slopes.try_emplace(slot, slope);
+    if (!isNew) {
+      const Tile<float> one = 1.0f;
+      known->second = {known->second.of(one) + slope.of(one), {}};
+    }
+  }
+}
+
+Score Score::plus(const Score &b) const {
+  if (isNumber() && !b.isNumber())
+    return b.plus(*this);
+  if (b.isNumber()) {
+    Score result = *this;
+    result.offset = offset ? *offset + b.value() : b.value();
+    return result;
+  }
+  // The factor of one of them is left for one operation with the other.
+  Score result =
+      withValue(factor && !offset ? fma(base, *factor, b.value()) : value() + b.value());
+  result.addSlopes(*this, {});
+  result.addSlopes(b, {});
+  return result;
+}
+
+Score Score::times(const Score &b) const {
+  if (b.isNumber())
+    return scaled(b.value());
+  if (isNumber())
+    return b.scaled(value());
+  Score result = withValue(value() * b.value());
+  result.addSlopes(*this, b);
+  result.addSlopes(b, *this);
+  return result;
+}
+
+Score Score::over(const Score &b) const {
+  const Score inverse = 1.0f / b.value();
+  if (b.isNumber())
+    return scaled(inverse.base);
+  Score result = withValue(value() / b.value());
+  result.addSlopes(*this, inverse);
+  result.addSlopes(b, Score(-(result.base * inverse.base)));
+  return result;
+}
+
+namespace sectile::flash {
+
+Score tanh(const Score &x) {
+  Score result = x.withValue(x.base);
+  if (x.coarse) {
+    // 1 - 2 / (1 + e^2x).
+    result = x.withValue(fast_divide(1.0f, fast_exp(x.scaled(2.0f).value()) + 1.0f));
+    result.factor = -2.0f;
+    result.offset = 1.0f;
+  } else {
+    result = x.withValue(sectile::tanh(x.value()));
+  }
+  if (!x.slopes.empty()) {
+    const Tile<float> t = result.value();
+    result.addSlopes(x, 1.0f - t * t);
+  }
+  return result;
+}
+
+Score soft_cap(const Score &x, const Float &cap) {
+  Score inner = x.scaled(1.0f / cap);
+  inner.slopes.clear();
+  const Score t = tanh(inner);
+  Score result = t.scaled(cap);
+  if (!x.slopes.empty()) {
+    const Tile<float> value = t.value();
+    result.addSlopes(x, 1.0f - value * value);
+  }
+  return result;
+}
+
+Score sigmoid(const Score &x) {
+  const Tile<float> grown =
+      x.coarse ? fast_exp(x.scaled(-1.0f).value()) : sectile::exp(x.scaled(-1.0f).value());
+  Score result =
+      x.withValue(x.coarse ? fast_divide(1.0f, grown + 1.0f) : 1.0f / (grown + 1.0f));
+  if (!x.slopes.empty())
+    result.addSlopes(x, result.base * (1.0f - result.base));
+  return result;
+}
+
+Score exp(const Score &x) {
+  Score result = x.withValue(sectile::exp(x.value()));
+  result.addSlopes(x, result);
+  return result;
+}
+
+Score log(const Score &x) {
+  const Tile<float> value = x.value();
+  Score result = x.withValue(sectile::log(value));
+  if (!x.slopes.empty())
+    result.addSlopes(x, 1.0f / value);
+  return result;
+}
+
+Score abs(const Score &x) {
+  const Tile<float> value = x.value();
+  Score result = x.withValue(sectile::abs(value));
+  if (!x.slopes.empty())
+    result.addSlopes(
+        x, sectile::where(value > 0.0f, 1.0f, sectile::where(value < 0.0f, -1.0f, 0.0f)));
+  return result;
+}
+
+Score Score::chosen(const Bool &first, const Tile<float> &result, const Score &a, const Score &b) {
+  Score score = a.withValue(result);
+  if (!a.slopes.empty())
+    score.addSlopes(a, Score(sectile::where(first, 1.0f, 0.0f)));
+  if (!b.slopes.empty())
+    score.addSlopes(b, Score(sectile::where(first, 0.0f, 1.0f)));
+  score.coarse = a.coarse || b.coarse;
+  return score;
+}
+
+Score maximum(const Score &a, const Score &b) {
+  const Tile<float> x = a.value(), y = b.value();
+  return Score::chosen(x >= y, sectile::maximum(x, y), a, b);
+}
+Score minimum(const Score &a, const Score &b) {
+  const Tile<float> x = a.value(), y = b.value();
+  return Score::chosen(x <= y, sectile::minimum(x, y), a, b);
+}
+Score where(const Bool &condition, const Score &a, const Score &b) {
+  return Score::chosen(condition, sectile::where(condition, a.value(), b.value()), a, b);
+}
+
+} // namespace sectile::flash
+
+Int At::head() const {
+  if (heads == 1)
+    return sequence.head;
+  return sequence.head + expand((row + arange(0, rows)) % heads, keysFirst ? 0 : 1);
+}
+Int At::query() const {
+  const Int numbers = row + arange(0, rows);
+  return expand(heads == 1 ? numbers : numbers / heads, keysFirst ? 0 : 1);
+}
+Int At::key() const { return expand(column + arange(0, keys), keysFirst ? 1 : 0); }
+Tile<float> At::distance() const { return cast<float>(query() + sequence.offset() - key()); }
+
+Interval flash::meet(const Interval &a, const Interval &b) {
+  Interval result = a;
+  if (b.first)
+    result.first = a.first ? maximum(*a.first, *b.first) : *b.first;
+  if (b.last)
+    result.last = a.last ? minimum(*a.last, *b.last) : *b.last;
+  return result;
+}
+
+Interval flash::hull(const Interval &a, const Interval &b) {
+  Interval result;
+  if (a.first && b.first)
+    result.first = minimum(*a.first, *b.first);
+  if (a.last && b.last)
+    result.last = maximum(*a.last, *b.last);
+  return result;
+}
+
+Bool flash::within(const Interval &interval, const Int &number, const std::optional<Bool> &seen) {
+  Bool result = seen ? *seen : Bool(true);
+  if (interval.first)
+    result = result && number >= *interval.first;
+  if (interval.last)
+    result = result && number <= *interval.last;
+  return result;
+}
+
+namespace {
+
+// Of a table with an entry for each batch, or for each key of a batch; for keys that there are not,
+// of the nearest one.
+Int entry(const View<const std::int32_t, 1> &table, const Int &at) {
+  const Int within = clamp(at, 0, table.extent(0) - 1);
+  return cast<Index>(load(table.ptr() + cast<std::int64_t>(within) * table.stride(0)));
+}
+
+} // namespace
+
+Interval Documents::keysOf(const Sequence &sequence, const Int &query) const {
+  const Int beside = query + sequence.offset();
+  return {entry(starts.at(sequence.batch), beside), entry(ends.at(sequence.batch), beside) - 1};
+}
+Interval Documents::queriesOf(const Sequence &sequence, const Int &key) const {
+  const Int offset = sequence.offset();
+  return {entry(starts.at(sequence.batch), key) - offset,
+          entry(ends.at(sequence.batch), key) - 1 - offset};
+}
+
+Interval Prefix::keysOf(const Sequence &sequence, const Int &query) const {
+  return {{}, maximum(query + sequence.offset(), entry(lengths, sequence.batch) - 1)};
+}
+Interval Prefix::queriesOf(const Sequence &sequence, const Int &key) const {
+  return {where(key < entry(lengths, sequence.batch), 0, key - sequence.offset()), {}};
+}
+
+Interval Chunked::keysOf(const Sequence &sequence, const Int &query) const {
+  // Before the first key there are no chunks.
+  const Int beside = query + sequence.offset(), first = where(beside < 0, -size, beside / size * size);
+  return {first, first + (size - 1)};
+}
+Interval Chunked::queriesOf(const Sequence &sequence, const Int &key) const {
+  const Int first = key / size * size - sequence.offset();
+  return {first, first + (size - 1)};
+}
+
+Interval KeyLengths::keysOf(const Sequence &sequence, const Int &) const {
+  return {{}, entry(lengths, sequence.batch) - 1};
+}
+// Every query sees the first keys, and none the others: no query lies behind all of them.
+Interval KeyLengths::queriesOf(const Sequence &sequence, const Int &key) const {
+  return {where(key < entry(lengths, sequence.batch), 0, sequence.queries), {}};
+}
+
+Bool Tree::sees(const At &at) const {
+  const Int node = at.key() - at.sequence.offset();
+  const auto own = ancestors.at(at.batch());
+  const Int query = clamp(at.query(), 0, own.extent(0) - 1);
+  const auto bits = load(own.ptr() + cast<std::int64_t>(query) * own.stride(0));
+  return node < 0 ||
+         ((bits >> cast<std::uint64_t>(clamp(node, 0, 63))) & std::uint64_t(1)) != 0;
+}

@@ -1,0 +1,277 @@
+// flash::attend and flash::backward: attention whose scores are modified by the caller's lambda,
+// and of whatever visibility, with its gradients. The kernel `attention` is made of the same loops.
+//
+//   const auto alibi = flash::scores(
+//       [](flash::Score s, const flash::At &at, View<const float, 1> slopes) {
+//         return s - at.per_head(slopes) * at.distance();
+//       },
+//       slopes);
+//   auto [o, lse] = flash::attend(stream, q, k, v, alibi, flash::causal());
+//   auto [dq, dk, dv] = flash::backward(stream, q, k, v, o, lse, dO, alibi, flash::causal());
+#pragma once
+#include <sectile/attention.h>
+#include <sectile/flash/loops.h>
+#include <sectile/use.h>
+
+namespace sectile::flash {
+
+struct Options {
+  std::optional<double> scale = {}; // of the products q k; 1/sqrt(D) if none
+  // [1 or Hq, R]: scores that rows have beside those of their keys, without values.
+  std::optional<Tensor<const float, 2>> sinks = {};
+  double dropout = 0; // probability to drop a weight
+  std::uint64_t seed = 0;
+  bool exact = false; // f32: products in full instead of through tf32
+  // Fields of the configuration (`sectile list attention` and `attention_backward` show them) that
+  // are not left to the library.
+  std::map<std::string, std::int64_t> config = {};
+};
+
+// What flash::scores gives: a lambda F with its operands. Keeps addresses, not memory.
+template <class F> struct Scores {
+  Arguments<detail::OperandsOf<2, F>> operands;
+};
+
+namespace detail {
+
+template <class... P, class... Values>
+Arguments<Operands<P...>> operandsFrom(std::type_identity<Operands<P...>>,
+                                       const Values &...values) {
+  static_assert(sizeof...(P) == sizeof...(Values),
+                "flash is given one operand for each parameter of the lambda after the fixed ones");
+  if constexpr (sizeof...(P) == 0)
+    return {};
+  else
+    return [](const auto &first, const auto &...rest) {
+      return [&]<class Q, class... R>(std::type_identity<Operands<Q, R...>>) {
+        return Arguments<Operands<Q, R...>>{
+            sectile::detail::Argument<Q>(first),
+            operandsFrom(std::type_identity<Operands<R...>>(), rest...)};
+      }(std::type_identity<Operands<P...>>());
+    }(values...);
+}
+
+// Whether keys behind a query are hidden by Causal, so that later queries see more.
+template <class V> constexpr bool isCausal = std::is_same_v<V, Causal>;
+template <class A, class B> constexpr bool isCausal<And<A, B>> = isCausal<A> || isCausal<B>;
+
+// The scores as they are.
+struct Plain {
+  Score operator()(const Score &score, const At &) const { return score; }
+};
+
+template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
+  if constexpr (std::is_same_v<F, Plain>)
+    return {};
+  else
+    return {[&operands](const Score &score, const At &at) -> Score {
+              return operands.call(F{}, score, at);
+            },
+            /*hides=*/true};
+}
+
+// The kernels' functions.
+template <class T, class F, class V> struct Forward {
+  void operator()(ForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, const LoopConfig &config) const {
+    traceForward<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+  }
+};
+template <class T, class Out, class F, class V> struct Parts {
+  void operator()(PartTensors<T, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, const LoopConfig &config) const {
+    traceParts<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+  }
+};
+template <class T, class F, class V> struct QueryGradients {
+  void operator()(BackwardTensors<T> tensors, View<T, 4> dq, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+    traceQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
+                           Erased<V>(visibility));
+  }
+};
+template <class T, class Sum, class F, class V> struct KeyGradients {
+  void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv,
+                  View<float, 4> dqSums, Numbers numbers, OperandsOf<2, F> operands, V visibility,
+                  const LoopConfig &config) const {
+    traceKeyGradients<T>(config, tensors, dk, dv, dqSums, numbers, modifierOf<F>(operands),
+                         Erased<V>(visibility));
+  }
+};
+
+// One for each type, whatever the calls.
+template <class Function> const Kernel<Function> &kernel(const char *name) {
+  static const Kernel<Function> kernel{name, {}};
+  return kernel;
+}
+
+// A call of which the library makes launches.
+struct Call {
+  bool modified, causal; // scores are not as they are; visibility has Causal
+  NamedTensors inputs, outputs;
+  const Options &options;
+};
+// One of them. Tensors that it has are those of its kind.
+struct Launch {
+  enum class Of { all, parts, queries, keys, keyParts };
+  Of of;
+  Grid grid;
+  LoopConfig config;
+  Arguments<Numbers> numbers;
+  AnyTensor sinks = {};                               // of a forward pass
+  AnyTensor o = {}, lse = {};                         // of parts
+  AnyTensor logs = {}, delta = {}, dqSums = {};       // of gradients
+  AnyTensor dk = {}, dv = {};
+};
+using Launcher = std::function<void(Use &, const Launch &)>;
+// Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
+// none. Throw LaunchError for what does not fit.
+NamedTensors attend(const Stream &stream, Call call, const Launcher &launch);
+NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
+
+} // namespace detail
+
+// Scores as a lambda (Score, const At &, operands...) makes them of the scaled products of queries
+// and keys: what it gives is a Score, or converts to one. It captures nothing. Each further
+// parameter is given an operand here, as a kernel's is by launch().
+template <class F, class... Values> Scores<F> scores(F, const Values &...operands) {
+  return {detail::operandsFrom(std::type_identity<detail::OperandsOf<2, F>>(), operands...)};
+}
+inline Scores<detail::Plain> plain() { return {}; }
+
+// Visibilities, by the structs of <sectile/flash/visibility.h>.
+inline Arguments<Everything> everything() { return {}; }
+inline Arguments<Causal> causal() { return {}; }
+// left, right: any distance where there is none.
+inline Arguments<Window> window(std::optional<std::int64_t> left,
+                                std::optional<std::int64_t> right) {
+  // Farther than keys can lie, and sums fit an Int.
+  const auto distance = [farthest = std::int64_t(1) << 29](const std::optional<std::int64_t> &given) {
+    return std::min(given.value_or(farthest), farthest);
+  };
+  return {distance(left), distance(right)};
+}
+inline Arguments<Documents> documents(const Tensor<const std::int32_t, 2> &starts,
+                                      const Tensor<const std::int32_t, 2> &ends) {
+  return {starts, ends};
+}
+inline Arguments<Prefix> prefix(const Tensor<const std::int32_t, 1> &lengths) { return {lengths}; }
+inline Arguments<Chunked> chunked(std::int64_t size) { return {size}; }
+inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &lengths) {
+  return {lengths};
+}
+inline Arguments<KeyMask> key_mask(const Tensor<const bool, 2> &mask) { return {mask}; }
+inline Arguments<Mask> mask(const Tensor<const bool, 4> &mask) { return {mask}; }
+inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { return {ancestors}; }
+// Pairs for which a lambda (const At &, operands...) that captures nothing gives true.
+template <class F, class... Values>
+  requires std::is_class_v<F> && std::is_empty_v<F>
+Arguments<Where<F>> where(F, const Values &...operands) {
+  return {detail::operandsFrom(std::type_identity<detail::OperandsOf<1, F>>(), operands...)};
+}
+
+// o = softmax(scores) v over the keys that a query sees, and lse, for q [B, Hq, Sq, D],
+// k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv] of any strides, with T half, bfloat16 or float, D and Dv
+// from 16 to 256, and Hq a multiple of Hkv. Rows that see no key give o = 0 and lse = -inf. A score
+// of -inf hides its key. Launches and does not wait. Writes what is given as `to`, else what it
+// allocates. Throws LaunchError for what does not fit.
+template <class T, class F, Visible V>
+AttentionOutputs<std::remove_const_t<T>, 4>
+attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::KernelInput<T, 4> &k,
+       const sectile::detail::KernelInput<T, 4> &v, const Scores<F> &scores,
+       const Arguments<V> &visibility, const Options &options = {},
+       const sectile::detail::AttentionTo<AttentionOutputs, T, 4> &to = {}) {
+  using namespace detail;
+  using E = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out = detail::attend(
+      stream,
+      {!std::is_same_v<F, Plain>, isCausal<V>, {{"q", q}, {"k", k}, {"v", v}}, given, options},
+      [&](Use &use, const Launch &launch) {
+        const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
+                   inV = use.tensor<E, 4>("v");
+        const auto parts = [&]<class Out>(std::type_identity<Out>) {
+          use(kernel<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
+              Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
+                                             launch.lse.as<float, 4>(), launch.sinks.as<const float, 2>()},
+              launch.numbers, scores.operands, visibility, launch.config);
+        };
+        if (launch.of == Launch::Of::all)
+          use(kernel<Forward<E, F, V>>("flash_forward"), launch.grid,
+              Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
+                                           use.tensor<float, 3>("lse"), launch.sinks.as<const float, 2>()},
+              launch.numbers, scores.operands, visibility, launch.config);
+        else if (launch.o.dtype == dtype_of<E>)
+          parts(std::type_identity<E>());
+        else
+          parts(std::type_identity<float>());
+      });
+  return {out.at("o").as<E, 4>(), out.at("lse").as<float, 3>()};
+}
+
+// The gradients of what has dO for the gradient of o, for the same scores, visibility and options;
+// o and lse are what `attend` gave. Sums have a fixed order: two runs give the same bits. `to` as
+// above.
+template <class T, class F, Visible V>
+AttentionGradients<std::remove_const_t<T>, 4>
+backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::KernelInput<T, 4> &k,
+         const sectile::detail::KernelInput<T, 4> &v, const sectile::detail::KernelInput<T, 4> &o,
+         const std::type_identity_t<Tensor<const float, 3>> &lse,
+         const sectile::detail::KernelInput<T, 4> &dO, const Scores<F> &scores,
+         const Arguments<V> &visibility, const Options &options = {},
+         const sectile::detail::AttentionTo<AttentionGradients, T, 4> &to = {}) {
+  using namespace detail;
+  using E = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
+    if (to->dsinks)
+      given["dsinks"] = *to->dsinks;
+  }
+  const NamedTensors out = detail::backward(
+      stream,
+      {!std::is_same_v<F, Plain>,
+       isCausal<V>,
+       {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
+       given,
+       options},
+      [&](Use &use, const Launch &launch) {
+        const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"), use.tensor<E, 4>("k"),
+                                               use.tensor<E, 4>("v"), use.tensor<E, 4>("do"),
+                                               launch.logs.as<const float, 3>(),
+                                               launch.delta.as<const float, 3>()};
+        const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
+          use(kernel<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
+              launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>(), launch.numbers,
+              scores.operands, visibility, launch.config);
+        };
+        if (launch.of == Launch::Of::queries)
+          use(kernel<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
+              use.tensor<E, 4>("dq"), launch.numbers, scores.operands, visibility, launch.config);
+        else if (launch.of == Launch::Of::keys)
+          keys(std::type_identity<E>());
+        else
+          keys(std::type_identity<float>());
+      });
+  AttentionGradients<E, 4> result{out.at("dq").as<E, 4>(), out.at("dk").as<E, 4>(),
+                                  out.at("dv").as<E, 4>()};
+  if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
+    result.dsinks = dsinks->second.template as<float, 2>();
+  return result;
+}
+
+} // namespace sectile::flash
+
+namespace sectile::detail {
+// Found for two visibilities: what both see, and what either does.
+template <flash::Visible A, flash::Visible B>
+Arguments<flash::And<A, B>> operator&&(const Argument<A> &a, const Argument<B> &b) {
+  return {a, b};
+}
+template <flash::Visible A, flash::Visible B>
+Arguments<flash::Or<A, B>> operator||(const Argument<A> &a, const Argument<B> &b) {
+  return {a, b};
+}
+} // namespace sectile::detail

@@ -1,0 +1,94 @@
+// The loops of attention over all heads of a batch, which the kernels of <sectile/flash.h> are
+// traced by. They are in the library, compiled for T half, bfloat16 and float.
+#pragma once
+#include <functional>
+#include <sectile/flash/score.h>
+#include <sectile/flash/visibility.h>
+
+namespace sectile::flash {
+
+// What the code of a loop depends on.
+struct LoopConfig {
+  int m = 64, n = 64, warps = 4, stages = 2; // queries and keys of a block
+  int width = 64, valueWidth = 64;           // D and Dv, up to the next multiple of 16
+  bool dropout = false, exact = true;        // exact: f32 products are not rounded to tf32
+  int sinks = 0;                             // of a head, up to the next power of two
+  bool overlap = false;     // warps of their own copy, and products run beside arithmetic
+  bool raw = false;         // scores are products, which are scaled where exponents are taken
+  int heads = 1;            // that share the order of programs
+  bool persistent = false;  // programs do one block after another
+  bool pairs = false;       // of which two are as long as any other two
+  int parts = 1;            // programs for dk and dv that share a group of query heads
+  bool sumsQueries = false; // which add up dq as well
+  int group = 1;            // heads whose queries are rows of one block
+};
+SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, sinks, overlap,
+               raw, heads, persistent, pairs, parts, sumsQueries, group)
+
+// A lambda of flash::scores with its operands.
+struct Modifier {
+  std::function<Score(const Score &, const At &)> function = {}; // none: scores stay as they are
+  bool hides = false; // by scores of -inf, or by others that are not finite
+};
+
+// Numbers of a launch.
+struct Numbers {
+  Int group;   // query heads that share a head of the keys
+  Float scale; // of products
+  Scalar<std::uint64_t> seed;
+  Scalar<std::uint32_t> threshold; // p of dropout times 2^16, in the upper half
+  Float grow;                      // 1 / (1 - p)
+};
+SECTILE_STRUCT(Numbers, group, scale, seed, threshold, grow)
+
+template <class T> struct ForwardTensors {
+  View<const T, 4> q, k, v; // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
+  View<T, 4> o;             // [B, Hq, Sq, Dv]
+  View<float, 3> lse;       // [B, Hq, Sq]
+  View<const float, 2> sinks; // [Hq, R]
+};
+template <class T> SECTILE_STRUCT(ForwardTensors<T>, q, k, v, o, lse, sinks)
+
+// The forward pass of one program, or of one after another.
+template <class T>
+void traceForward(const LoopConfig &config, const ForwardTensors<T> &tensors,
+                  const Numbers &numbers, const Modifier &modifier,
+                  const AnyVisibility &visibility);
+
+// The same of the rows of all query heads that share keys (config.group), each program for one of
+// o.extent(0) parts of the keys: o [parts, B, Hq, Sq, Dv] and lse [parts, B, Hq, Sq]. Without
+// dropout, whose weights are drawn for a block of one head.
+template <class T, class Out> struct PartTensors {
+  View<const T, 4> q, k, v;
+  View<Out, 5> o;
+  View<float, 4> lse;
+  View<const float, 2> sinks;
+};
+template <class T, class Out> SECTILE_STRUCT((PartTensors<T, Out>), q, k, v, o, lse, sinks)
+template <class T, class Out>
+void traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
+                const Numbers &numbers, const Modifier &modifier, const AnyVisibility &visibility);
+
+// What the gradients read: logs and delta [B, Hq, Sq] are lse in units of log 2, infinite for rows
+// that saw nothing, and the sum of o * dO.
+template <class T> struct BackwardTensors {
+  View<const T, 4> q, k, v, dO; // as above, dO as o
+  View<const float, 3> logs, delta;
+};
+template <class T> SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
+
+// Of one program, those of a block of queries: dq as q.
+template <class T>
+void traceQueryGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
+                         const View<T, 4> &dq, const Numbers &numbers, const Modifier &modifier,
+                         const AnyVisibility &visibility);
+// Of a block of keys and values: dk and dv have a head for each of the config.parts that a group of
+// query heads is cut into, each of numbers.group heads. dqSums [B, Hq, Sq, D], where
+// config.sumsQueries, are still to be scaled.
+template <class T, class Sum>
+void traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
+                       const View<Sum, 4> &dk, const View<Sum, 4> &dv, const View<float, 4> &dqSums,
+                       const Numbers &numbers, const Modifier &modifier,
+                       const AnyVisibility &visibility);
+
+} // namespace sectile::flash

@@ -1,0 +1,271 @@
+// Visibility: which keys a query sees, put together with && and ||. Nothing of it lies in memory
+// but what its operands are.
+#pragma once
+#include <memory>
+#include <optional>
+#include <sectile/flash/at.h>
+#include <sectile/sectile.h>
+#include <type_traits>
+
+namespace sectile::flash {
+
+// From the first number to the last; without an end where there is none.
+struct Interval {
+  std::optional<Int> first = {}, last = {};
+};
+
+// What lies in both, and the least that holds both.
+Interval meet(const Interval &a, const Interval &b);
+Interval hull(const Interval &a, const Interval &b);
+// Whether a number does, and has been seen where that is asked.
+Bool within(const Interval &interval, const Int &number, const std::optional<Bool> &seen);
+
+// A visibility is a struct that SECTILE_STRUCT names the fields of, with some of the functions
+//
+//   Interval keysOf(const Sequence &, const Int &query) const    that a query may see, and
+//   Interval queriesOf(const Sequence &, const Int &key) const   that may see a key: both, or
+//                                                                neither. Both ends rise, or stay,
+//                                                                with the query or key.
+//   Bool sees(const At &) const                                  for each pair of a block
+//
+// A query sees a key where all that there are say so. Blocks of which no query sees a key are never
+// read, as far as the intervals tell; inside them nothing is compared.
+template <class V>
+concept Visible = KernelStruct<V> &&
+                  (requires(const V &v, const Sequence &s, const Int &i) { v.keysOf(s, i); } ==
+                   requires(const V &v, const Sequence &s, const Int &i) { v.queriesOf(s, i); });
+
+// The same functions of any type; no ends, and nothing to compare, where it lacks them.
+template <Visible V>
+Interval keysOf(const V &visibility, const Sequence &sequence, const Int &query) {
+  if constexpr (requires { visibility.keysOf(sequence, query); })
+    return visibility.keysOf(sequence, query);
+  else
+    return {};
+}
+template <Visible V>
+Interval queriesOf(const V &visibility, const Sequence &sequence, const Int &key) {
+  if constexpr (requires { visibility.queriesOf(sequence, key); })
+    return visibility.queriesOf(sequence, key);
+  else
+    return {};
+}
+template <Visible V> std::optional<Bool> sees(const V &visibility, const At &at) {
+  if constexpr (requires { std::optional<Bool>(visibility.sees(at)); })
+    return visibility.sees(at);
+  else
+    return {};
+}
+
+// Every key.
+struct Everything {};
+SECTILE_STRUCT(Everything)
+
+// Keys up to the one beside the query.
+struct Causal {
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    return {{}, query + sequence.offset()};
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    return {key - sequence.offset(), {}};
+  }
+};
+SECTILE_STRUCT(Causal)
+
+// From `left` keys before the one beside the query to `right` behind it.
+struct Window {
+  Int left, right;
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    const Int beside = query + sequence.offset();
+    return {beside - left, beside + right};
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    const Int beside = key - sequence.offset();
+    return {beside - right, beside + left};
+  }
+};
+SECTILE_STRUCT(Window, left, right)
+
+// Keys of the query's own document. Of each key of a batch, where its document starts and ends (its
+// last key and 1): [B, Sk].
+struct Documents {
+  View<const std::int32_t, 2> starts, ends;
+  Interval keysOf(const Sequence &sequence, const Int &query) const;
+  Interval queriesOf(const Sequence &sequence, const Int &key) const;
+};
+SECTILE_STRUCT(Documents, starts, ends)
+
+// Keys up to the one beside the query, and the first lengths[b] keys: [B].
+struct Prefix {
+  View<const std::int32_t, 1> lengths;
+  Interval keysOf(const Sequence &sequence, const Int &query) const;
+  Interval queriesOf(const Sequence &sequence, const Int &key) const;
+};
+SECTILE_STRUCT(Prefix, lengths)
+
+// Keys of the same chunk of `size` as the one beside the query.
+struct Chunked {
+  Int size;
+  Interval keysOf(const Sequence &sequence, const Int &query) const;
+  Interval queriesOf(const Sequence &sequence, const Int &key) const;
+};
+SECTILE_STRUCT(Chunked, size)
+
+// The first lengths[b] keys: [B].
+struct KeyLengths {
+  View<const std::int32_t, 1> lengths;
+  Interval keysOf(const Sequence &sequence, const Int &query) const;
+  Interval queriesOf(const Sequence &sequence, const Int &key) const;
+};
+SECTILE_STRUCT(KeyLengths, lengths)
+
+// Keys where mask [B, Sk] is true.
+struct KeyMask {
+  View<const bool, 2> mask;
+  Bool sees(const At &at) const { return at.per_key(mask); }
+};
+SECTILE_STRUCT(KeyMask, mask)
+
+// Pairs where mask [1 or B, 1 or H, Sq, Sk] is true.
+struct Mask {
+  View<const bool, 4> mask;
+  Bool sees(const At &at) const { return at.per_pair(mask); }
+};
+SECTILE_STRUCT(Mask, mask)
+
+// The queries are the nodes of a tree, such as drafted tokens: query i sees those queries whose
+// bits are set in ancestors[b, i], its own among them, and all keys before the first of them. [B,
+// Sq], of at most 64 queries.
+struct Tree {
+  View<const std::uint64_t, 2> ancestors;
+  Bool sees(const At &at) const;
+};
+SECTILE_STRUCT(Tree, ancestors)
+
+// What both see, and what either does.
+template <Visible A, Visible B> struct And {
+  A a;
+  B b;
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    return meet(flash::keysOf(a, sequence, query), flash::keysOf(b, sequence, query));
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    return meet(flash::queriesOf(a, sequence, key), flash::queriesOf(b, sequence, key));
+  }
+  std::optional<Bool> sees(const At &at) const {
+    const auto first = flash::sees(a, at), second = flash::sees(b, at);
+    return first && second ? *first && *second : first ? first : second;
+  }
+
+};
+template <Visible A, Visible B> SECTILE_STRUCT((And<A, B>), a, b)
+
+template <Visible A, Visible B> struct Or {
+  A a;
+  B b;
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    return hull(flash::keysOf(a, sequence, query), flash::keysOf(b, sequence, query));
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    return hull(flash::queriesOf(a, sequence, key), flash::queriesOf(b, sequence, key));
+  }
+  Bool sees(const At &at) const { return seenBy(a, at) || seenBy(b, at); }
+
+private:
+  template <Visible V> static Bool seenBy(const V &visibility, const At &at) {
+    return within(flash::keysOf(visibility, at.sequence, at.query()), at.key(),
+                  flash::sees(visibility, at));
+  }
+};
+template <Visible A, Visible B> SECTILE_STRUCT((Or<A, B>), a, b)
+
+// What follows the fixed parameters of a lambda, as one struct.
+// call: f(before..., the operands...).
+template <class... P> struct Operands;
+template <> struct Operands<> {
+  template <class F, class... Before> auto call(const F &f, const Before &...before) const {
+    return f(before...);
+  }
+};
+SECTILE_STRUCT(Operands<>)
+template <class P, class... Rest> struct Operands<P, Rest...> {
+  P first;
+  Operands<Rest...> rest;
+  template <class F, class... Before> auto call(const F &f, const Before &...before) const {
+    return rest.call(f, before..., first);
+  }
+};
+template <class P, class... Rest> SECTILE_STRUCT((Operands<P, Rest...>), first, rest)
+
+namespace detail {
+
+// Of a lambda's parameters all but the first `Fixed`, as Operands.
+template <class M> struct Signature {
+  static_assert(sectile::detail::always_false<M>,
+                "what flash calls is a lambda with typed parameters, not mutable");
+};
+template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> {
+  using Parameters = std::tuple<std::remove_cvref_t<P>...>;
+};
+template <class R, class C, class... P>
+struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
+
+template <std::size_t Fixed, class Parameters, class Indices> struct OperandsAfter;
+template <std::size_t Fixed, class Parameters, std::size_t... I>
+struct OperandsAfter<Fixed, Parameters, std::index_sequence<I...>> {
+  using type = Operands<std::tuple_element_t<Fixed + I, Parameters>...>;
+};
+template <std::size_t Fixed, class F> constexpr auto operandsOf() {
+  static_assert(std::is_empty_v<F> && std::is_default_constructible_v<F>,
+                "a lambda that flash calls captures nothing, because its kernel is compiled once: "
+                "pass what it needs as operands");
+  if constexpr (requires { &F::operator(); }) {
+    using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
+    static_assert(std::tuple_size_v<Parameters> >= Fixed,
+                  "a lambda of flash::scores takes (Score, const At &, operands...), one of "
+                  "flash::where (const At &, operands...)");
+    return std::type_identity<typename OperandsAfter<
+        Fixed, Parameters, std::make_index_sequence<std::tuple_size_v<Parameters> - Fixed>>::type>();
+  } else {
+    static_assert(sectile::detail::always_false<F>,
+                  "a lambda that flash calls has typed parameters, it is not a generic one");
+  }
+}
+template <std::size_t Fixed, class F>
+using OperandsOf = typename decltype(operandsOf<Fixed, F>())::type;
+
+} // namespace detail
+
+// Pairs for which F says so: a lambda (const At &, operands...) that gives a Bool.
+template <class F> struct Where {
+  detail::OperandsOf<1, F> operands;
+  Bool sees(const At &at) const { return operands.call(F{}, at); }
+};
+template <class F> SECTILE_STRUCT(Where<F>, operands)
+
+// A visibility of whatever type, while a kernel is traced.
+class AnyVisibility {
+public:
+  virtual Interval keysOf(const Sequence &sequence, const Int &query) const = 0;
+  virtual Interval queriesOf(const Sequence &sequence, const Int &key) const = 0;
+  virtual std::optional<Bool> sees(const At &at) const = 0;
+
+protected:
+  ~AnyVisibility() = default;
+};
+template <Visible V> class Erased final : public AnyVisibility {
+public:
+  explicit Erased(const V &visibility) : visibility(visibility) {}
+  Interval keysOf(const Sequence &sequence, const Int &query) const override {
+    return flash::keysOf(visibility, sequence, query);
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const override {
+    return flash::queriesOf(visibility, sequence, key);
+  }
+  std::optional<Bool> sees(const At &at) const override { return flash::sees(visibility, at); }
+
+private:
+  const V &visibility;
+};
+
+} // namespace sectile::flash

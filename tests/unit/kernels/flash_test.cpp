@@ -1,0 +1,445 @@
+// flash::attend and flash::backward: scores that are lambdas, visibilities put together, in every
+// combination against sums in float64.
+#include "../ops/Devices.h"
+#include <cmath>
+#include <functional>
+#include <gmock/gmock.h>
+#include <random>
+#include <sectile/flash.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+namespace {
+
+class Flash : public test::OnDevice {};
+SECTILE_INSTANTIATE_ON(Flash, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+struct Shape {
+  std::int64_t batches = 2, heads = 4, kvHeads = 2, queries = 70, keys = 90, width = 32,
+               valueWidth = 48;
+};
+
+// A score of query i and key j of a head, and its derivative by the scaled product.
+struct Dual {
+  double value, slope = 1;
+};
+struct Place {
+  std::int64_t batch, head, query, key;
+  double distance; // of the key before the query
+};
+using ScoreReference = std::function<Dual(double product, const Place &)>;
+using VisibleReference = std::function<bool(const Place &)>;
+
+template <class T> struct Data {
+  Shape shape;
+  std::vector<T> q, k, v, dO;
+
+  explicit Data(const Shape &shape) : shape(shape) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    const auto draw = [&](std::int64_t count) {
+      std::vector<T> values;
+      for (std::int64_t i = 0; i < count; ++i)
+        values.push_back(static_cast<T>(normal(random)));
+      return values;
+    };
+    const auto &[b, h, kv, sq, sk, d, dv] = shape;
+    q = draw(b * h * sq * d);
+    k = draw(b * kv * sk * d);
+    v = draw(b * kv * sk * dv);
+    dO = draw(b * h * sq * dv);
+  }
+};
+
+struct Results {
+  std::vector<double> o, lse, dq, dk, dv;
+};
+
+double at(const auto &values, std::int64_t index) {
+  return static_cast<double>(static_cast<float>(values[static_cast<std::size_t>(index)]));
+}
+
+template <class T>
+Results expected(const Data<T> &data, const ScoreReference &score, const VisibleReference &visible,
+                 double scale) {
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = data.shape;
+  const auto sized = [](std::int64_t count) {
+    return std::vector<double>(static_cast<std::size_t>(count));
+  };
+  Results r{sized(B * H * Sq * Dv), sized(B * H * Sq), sized(B * H * Sq * D), sized(B * KV * Sk * D),
+            sized(B * KV * Sk * Dv)};
+  const auto to = [](std::vector<double> &values, std::int64_t index) -> double & {
+    return values[static_cast<std::size_t>(index)];
+  };
+  for (std::int64_t b = 0; b < B; ++b)
+    for (std::int64_t h = 0; h < H; ++h)
+      for (std::int64_t i = 0; i < Sq; ++i) {
+        const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk;
+        std::vector<Dual> scores(static_cast<std::size_t>(Sk));
+        double largest = -INFINITY, total = 0;
+        for (std::int64_t j = 0; j < Sk; ++j) {
+          const Place place{b, h, i, j, double(i + Sk - Sq - j)};
+          double product = 0;
+          for (std::int64_t d = 0; d < D; ++d)
+            product += at(data.q, row * D + d) * at(data.k, (kvRow + j) * D + d);
+          auto &own = scores[static_cast<std::size_t>(j)];
+          own = visible(place) ? score(product * scale, place) : Dual{-INFINITY, 0};
+          largest = std::max(largest, own.value);
+        }
+        for (const Dual &own : scores)
+          total += largest == -INFINITY ? 0 : std::exp(own.value - largest);
+        to(r.lse, row) = total == 0 ? -INFINITY : largest + std::log(total);
+        if (total == 0)
+          continue;
+        double delta = 0;
+        const auto weight = [&](std::int64_t j) {
+          return std::exp(scores[static_cast<std::size_t>(j)].value - to(r.lse, row));
+        };
+        for (std::int64_t d = 0; d < Dv; ++d) {
+          double sum = 0;
+          for (std::int64_t j = 0; j < Sk; ++j)
+            sum += weight(j) * at(data.v, (kvRow + j) * Dv + d);
+          to(r.o, row * Dv + d) = sum;
+          delta += sum * at(data.dO, row * Dv + d);
+        }
+        for (std::int64_t j = 0; j < Sk; ++j) {
+          const double p = weight(j);
+          double dp = 0;
+          for (std::int64_t d = 0; d < Dv; ++d) {
+            dp += at(data.dO, row * Dv + d) * at(data.v, (kvRow + j) * Dv + d);
+            to(r.dv, (kvRow + j) * Dv + d) += p * at(data.dO, row * Dv + d);
+          }
+          const double ds = p * (dp - delta) * scores[static_cast<std::size_t>(j)].slope * scale;
+          for (std::int64_t d = 0; d < D; ++d) {
+            to(r.dq, row * D + d) += ds * at(data.k, (kvRow + j) * D + d);
+            to(r.dk, (kvRow + j) * D + d) += ds * at(data.q, row * D + d);
+          }
+        }
+      }
+  return r;
+}
+
+template <class T, int N>
+void expectNear(const Tensor<T, N> &got, const std::vector<double> &wanted, double relative,
+                const std::string &what) {
+  const std::vector<std::remove_const_t<T>> values =
+      Buffer<std::remove_const_t<T>>(got.memory()).download();
+  ASSERT_EQ(values.size(), wanted.size()) << what;
+  double largest = 0;
+  for (const double value : wanted)
+    if (std::isfinite(value))
+      largest = std::max(largest, std::fabs(value));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto value = static_cast<double>(static_cast<float>(values[i]));
+    if (std::isinf(wanted[i]))
+      ASSERT_EQ(value, wanted[i]) << what << " at " << i;
+    else
+      ASSERT_NEAR(value, wanted[i], relative * std::max(largest, 1.0)) << what << " at " << i;
+  }
+}
+
+// Forward and gradients, with tiles that do not divide the sequences and those of the library.
+template <class T, class F, flash::Visible V>
+void check(const Device &device, const Shape &shape, const flash::Scores<F> &scores,
+           const Arguments<V> &visibility, const ScoreReference &score,
+           const VisibleReference &visible, const std::string &what, flash::Options options = {}) {
+  const Data<T> data(shape);
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
+  const Results wanted = expected(data, score, visible, scale);
+  const Stream stream = device.stream();
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  options.exact = true;
+  // f16 and bf16 round weights and gradients of scores before the products that they go into.
+  const double bound = std::is_same_v<T, float> ? 2e-5 : std::is_same_v<T, half> ? 4e-3 : 3e-2;
+  const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
+  expectNear(o, wanted.o, bound, what + ", o");
+  expectNear(lse, wanted.lse, 2e-5, what + ", lse");
+  const auto gradients =
+      flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options);
+  expectNear(gradients.dq, wanted.dq, bound, what + ", dq");
+  expectNear(gradients.dk, wanted.dk, bound, what + ", dk");
+  expectNear(gradients.dv, wanted.dv, bound, what + ", dv");
+}
+
+Dual unmodified(double score, const Place &) { return {score, 1}; }
+bool everywhere(const Place &) { return true; }
+bool before(const Place &at) { return at.distance >= 0; }
+
+TEST_P(Flash, PlainScores) {
+  check<half>(device, {}, flash::plain(), flash::everything(), unmodified, everywhere, "all");
+  check<float>(device, {}, flash::plain(), flash::causal(), unmodified, before, "causal");
+  check<half>(device, {}, flash::plain(), flash::causal(), unmodified, before, "negative scale",
+              {.scale = -0.25});
+}
+
+TEST_P(Flash, AlibiAndSoftCap) {
+  const auto slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
+  const auto alibi = flash::scores(
+      [](flash::Score s, const flash::At &at, Float cap, View<const float, 1> slopes) {
+        return cap * tanh(s / cap) - at.per_head(slopes) * at.distance();
+      },
+      2.0f, slopes);
+  const ScoreReference reference = [](double s, const Place &at) {
+    const double t = std::tanh(s / 2), slope = 0.5 / double(1 << at.head);
+    return Dual{2 * t - slope * at.distance, 1 - t * t};
+  };
+  check<half>(device, {}, alibi, flash::causal(), reference, before, "f16");
+  check<bfloat16>(device, {}, alibi, flash::causal(), reference, before, "bf16");
+  check<float>(device, {}, alibi, flash::everything(), reference, everywhere, "f32");
+}
+
+// Of two batches.
+const std::vector<std::int32_t> documentStarts{0, 25, 60}, otherStarts{0, 1, 64};
+std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> documentsOf(std::int64_t keys) {
+  std::vector<std::int32_t> starts, ends;
+  for (std::vector<std::int32_t> list : {documentStarts, otherStarts}) {
+    list.push_back(static_cast<std::int32_t>(keys));
+    for (std::size_t d = 0; d + 1 < list.size(); ++d)
+      for (std::int32_t j = list[d]; j < list[d + 1]; ++j) {
+        starts.push_back(list[d]);
+        ends.push_back(list[d + 1]);
+      }
+  }
+  return {starts, ends};
+}
+bool sameDocument(const Place &at, std::int64_t queries, std::int64_t keys) {
+  const auto &starts = at.batch == 0 ? documentStarts : otherStarts;
+  const auto document = [&](std::int64_t key) {
+    return std::upper_bound(starts.begin(), starts.end(), key) - starts.begin();
+  };
+  return document(at.query + keys - queries) == document(at.key);
+}
+
+TEST_P(Flash, Documents) {
+  const Shape shape;
+  const auto [starts, ends] = documentsOf(shape.keys);
+  const auto first = tensor(device.upload(starts), {2, shape.keys}),
+             last = tensor(device.upload(ends), {2, shape.keys});
+  const auto visibility = flash::documents(first, last);
+  check<half>(device, shape, flash::plain(), visibility, unmodified,
+              [&](const Place &at) { return sameDocument(at, shape.queries, shape.keys); },
+              "documents");
+  check<float>(device, shape, flash::plain(),
+               flash::causal() && visibility && flash::window(9, 4), unmodified,
+               [&](const Place &at) {
+                 return sameDocument(at, shape.queries, shape.keys) && at.distance >= 0 &&
+                        at.distance <= 9;
+               },
+               "documents in causal order within a window");
+}
+
+TEST_P(Flash, PrefixesChunksAndLengths) {
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{33, 0}), {2}),
+             present = tensor(device.upload(std::vector<std::int32_t>{90, 41}), {2});
+  const auto before33 = [](const Place &at) { return at.key < (at.batch == 0 ? 33 : 0); };
+  check<half>(device, {}, flash::plain(), flash::prefix(lengths), unmodified,
+              [&](const Place &at) { return at.distance >= 0 || before33(at); }, "prefix");
+  check<half>(device, {}, flash::plain(), flash::causal() || flash::key_lengths(lengths),
+              unmodified, [&](const Place &at) { return at.distance >= 0 || before33(at); },
+              "causal or the first keys");
+  check<half>(device, {.queries = 130, .keys = 110}, flash::plain(),
+              flash::chunked(24) && flash::causal(), unmodified,
+              [](const Place &at) {
+                const std::int64_t beside = at.query - 20;
+                return beside >= 0 && beside / 24 == at.key / 24 && at.key <= beside;
+              },
+              "chunks, of more queries than keys");
+  check<float>(device, {}, flash::plain(), flash::key_lengths(present), unmodified,
+               [](const Place &at) { return at.key < (at.batch == 0 ? 90 : 41); }, "lengths");
+}
+
+TEST_P(Flash, MasksAndLambdas) {
+  const Shape shape;
+  std::vector<std::uint8_t> ofKeys, ofPairs;
+  for (std::int64_t i = 0; i < 2 * shape.keys; ++i)
+    ofKeys.push_back(i % 3 != 1);
+  for (std::int64_t i = 0; i < shape.queries * shape.keys; ++i)
+    ofPairs.push_back(i % 5 < 2);
+  const auto asBools = [&](const std::vector<std::uint8_t> &values) {
+    const auto buffer = device.allocate<bool>(values.size());
+    std::vector<std::uint8_t> copy = values;
+    buffer.upload(std::span(reinterpret_cast<const bool *>(copy.data()), copy.size()));
+    return buffer;
+  };
+  const auto keyMask = tensor(asBools(ofKeys), {2, shape.keys});
+  const auto mask = tensor(asBools(ofPairs), {1, 1, shape.queries, shape.keys});
+  const auto keySeen = [&](const Place &at) { return (at.batch * shape.keys + at.key) % 3 != 1; };
+  check<half>(device, shape, flash::plain(), flash::key_mask(keyMask), unmodified, keySeen,
+              "key mask");
+  check<half>(device, shape, flash::plain(), flash::mask(mask) && flash::causal(), unmodified,
+              [&](const Place &at) {
+                return (at.query * shape.keys + at.key) % 5 < 2 && at.distance >= 0;
+              },
+              "mask");
+  check<float>(device, shape, flash::plain(),
+               flash::where(
+                   [](const flash::At &at, Int every) {
+                     return (at.query() + at.key() + at.head()) % every != 0;
+                   },
+                   3) &&
+                   flash::window(std::nullopt, 7),
+               unmodified,
+               [](const Place &at) {
+                 return (at.query + at.key + at.head) % 3 != 0 && at.distance >= -7;
+               },
+               "lambda");
+}
+
+TEST_P(Flash, Trees) {
+  // Node i hangs from node (i - 1) / 2.
+  const Shape shape{.queries = 12, .keys = 40};
+  std::vector<std::uint64_t> ancestors;
+  for (int batch = 0; batch < 2; ++batch)
+    for (int i = 0; i < 12; ++i) {
+      std::uint64_t bits = 0;
+      for (int node = i;; node = (node - 1) / 2) {
+        bits |= std::uint64_t(1) << node;
+        if (node == 0)
+          break;
+      }
+      ancestors.push_back(bits);
+    }
+  const auto tree = tensor(device.upload(ancestors), {2, 12});
+  check<half>(device, shape, flash::plain(), flash::tree(tree), unmodified,
+              [&](const Place &at) {
+                const std::int64_t node = at.key - 28;
+                return node < 0 ||
+                       (ancestors[static_cast<std::size_t>(at.query)] >> node & 1) != 0;
+              },
+              "tree");
+}
+
+// Queries of all heads that share keys are rows of one block, and the keys are split.
+TEST_P(Flash, FewQueriesOverManyKeys) {
+  const Shape shape{.heads = 6, .queries = 3, .keys = 700, .width = 64, .valueWidth = 64};
+  const auto slopes =
+      device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f});
+  const auto alibi = flash::scores(
+      [](flash::Score s, const flash::At &at, View<const float, 1> slopes) {
+        return s - at.per_head(slopes) * at.distance();
+      },
+      slopes);
+  check<half>(device, shape, alibi, flash::causal() && flash::window(400, 0),
+              [](double s, const Place &at) {
+                return Dual{s - 0.5 / double(1 << at.head) * at.distance};
+              },
+              [](const Place &at) { return at.distance >= 0 && at.distance <= 400; },
+              "alibi of few queries");
+}
+
+TEST_P(Flash, EveryOperationHasItsDerivative) {
+  const auto check = [&](const auto &scores, const ScoreReference &reference, const char *what) {
+    ::check<float>(device, {.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24},
+                   scores, flash::everything(), reference, everywhere, what);
+  };
+  using flash::At, flash::Score;
+  check(flash::scores([](Score s, const At &) { return exp(s * 0.25f) / (1.0f + exp(-s)); }),
+        [](double s, const Place &) {
+          const double e = std::exp(s / 4), n = 1 + std::exp(-s);
+          return Dual{e / n, e / 4 / n + e * std::exp(-s) / (n * n)};
+        },
+        "exp and division");
+  check(flash::scores([](Score s, const At &) { return 2.0f * log(1.0f + abs(s)) - s; }),
+        [](double s, const Place &) {
+          return Dual{2 * std::log(1 + std::fabs(s)) - s,
+                      2 * (s > 0 ? 1.0 : -1.0) / (1 + std::fabs(s)) - 1};
+        },
+        "log and abs");
+  check(flash::scores([](Score s, const At &at) {
+          return maximum(s, 0.1f * s) * sigmoid(s) + minimum(s, 0.5f * at.distance());
+        }),
+        [](double s, const Place &at) {
+          const double g = 1 / (1 + std::exp(-s)), m = std::max(s, 0.1 * s),
+                       slope = s >= 0.1 * s ? 1 : 0.1;
+          return Dual{m * g + std::min(s, 0.5 * at.distance),
+                      slope * g + m * g * (1 - g) + (s <= 0.5 * at.distance ? 1 : 0)};
+        },
+        "maximum, minimum and sigmoid");
+  check(flash::scores([](Score s, const At &at) {
+          return where(at.query() % 2 == 0, soft_cap(s, 1.5f), s * s - 2.0f);
+        }),
+        [](double s, const Place &at) {
+          const double t = std::tanh(s / 1.5);
+          return at.query % 2 == 0 ? Dual{1.5 * t, 1 - t * t} : Dual{s * s - 2, 2 * s};
+        },
+        "where, soft cap and a square");
+}
+
+TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
+  // Key 5 has a value that is no number, and a score of -inf.
+  const Shape shape{.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24};
+  Data<float> data(shape);
+  const auto hidden = [](flash::Score s, const flash::At &at) {
+    return where(at.key() == 5, -std::numeric_limits<float>::infinity(), s);
+  };
+  const Results wanted = expected(
+      data, [](double s, const Place &at) { return at.key == 5 ? Dual{-INFINITY, 0} : Dual{s}; },
+      everywhere, 0.5);
+  for (std::int64_t d = 0; d < shape.valueWidth; ++d)
+    data.v[static_cast<std::size_t>(5 * shape.valueWidth + d)] = 0;
+  const auto q = tensor(device.upload(data.q), {1, 1, 20, 32});
+  const auto k = tensor(device.upload(data.k), {1, 1, 24, 32});
+  const auto v = tensor(device.upload(data.v), {1, 1, 24, 48});
+  const auto [o, lse] = flash::attend(device.stream(), q, k, v, flash::scores(hidden),
+                                      flash::everything(), {.scale = 0.5, .exact = true});
+  expectNear(o, wanted.o, 2e-5, "o");
+  for (std::int64_t d = 0; d < shape.valueWidth; ++d)
+    data.v[static_cast<std::size_t>(5 * shape.valueWidth + d)] = NAN;
+  const auto broken = tensor(device.upload(data.v), {1, 1, 24, 48});
+  const auto dO = tensor(device.upload(data.dO), {1, 1, 20, 48});
+  const auto gradients =
+      flash::backward(device.stream(), q, k, broken, o, lse, dO, flash::scores(hidden),
+                      flash::everything(), {.scale = 0.5, .exact = true});
+  expectNear(gradients.dq, wanted.dq, 2e-5, "dq");
+}
+
+// The same as the library's kernel, whose reference its own tests compare it with.
+TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
+  const Shape shape;
+  const Data<half> data(shape);
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  const auto sinks = tensor(device.upload(std::vector<float>{0.5f, -1, 2, 0.25f}), {H, 1});
+  const Stream stream = device.stream();
+  const auto [o, lse] =
+      flash::attend(stream, q, k, v, flash::plain(), flash::causal(),
+                    {.sinks = Tensor<const float, 2>(sinks), .dropout = 0.25, .seed = 11});
+  AttentionOptions options{.causal = true, .dropout = 0.25, .seed = 11};
+  options.sinks = sinks;
+  const auto known = attention(stream, q, k, v, options);
+  const auto bits = []<class T, int N>(const Tensor<T, N> &tensor) {
+    return Buffer<T>(tensor.memory()).download();
+  };
+  EXPECT_EQ(bits(o), bits(known.o));
+  EXPECT_EQ(bits(lse), bits(known.lse));
+  const auto gradients =
+      flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), flash::causal(),
+                      {.sinks = Tensor<const float, 2>(sinks), .dropout = 0.25, .seed = 11});
+  const auto knownGradients = attention_backward(stream, q, k, v, o, lse, dO, options);
+  EXPECT_EQ(bits(gradients.dq), bits(knownGradients.dq));
+  EXPECT_EQ(bits(gradients.dk), bits(knownGradients.dk));
+  ASSERT_TRUE(gradients.dsinks);
+  EXPECT_EQ(bits(*gradients.dsinks), bits(*knownGradients.dsinks));
+}
+
+TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {
+  const Device device = Device::open("interpreter");
+  const auto q = tensor(device.allocate<half>(2 * 32), {1, 1, 2, 32});
+  const auto k = tensor(device.allocate<half>(2 * 48), {1, 1, 2, 48});
+  try {
+    flash::attend(device.stream(), q, k, k, flash::plain(), flash::causal());
+    FAIL();
+  } catch (const LaunchError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("flash::attend: "));
+  }
+}
+
+} // namespace
