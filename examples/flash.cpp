@@ -37,6 +37,20 @@ int main() {
       flash::backward(stream, q, k, v, o, lse, d_o, alibi, flash::causal());
   // [/alibi]
 
+  const int reach = 16;
+  auto host_table = std::vector<float>(heads * (2 * reach + 1), 0.1f);
+  auto table = sc::tensor(device.upload(host_table), {1, heads, 2 * reach + 1});
+  auto d_table = sc::tensor(device.upload(host_table), {1, heads, 2 * reach + 1});
+  // [learned]
+  const auto relative = flash::scores(
+      [](flash::Score s, const flash::At &at, flash::Learned<flash::Along::distances> table) {
+        return s + at.by_distance(table);
+      },
+      flash::learned(table, d_table));
+  const auto biased = flash::attend(stream, q, k, v, relative, flash::causal());
+  flash::backward(stream, q, k, v, biased.o, biased.lse, d_o, relative, flash::causal());
+  // [/learned]
+
   // [documents]
   const auto in_documents = flash::attend(
       stream, q, k, v, flash::plain(),
@@ -44,11 +58,10 @@ int main() {
   // [/documents]
 
   // [where]
-  const auto strided = flash::where(
-      [](const flash::At &at, sc::Int every) {
-        return at.distance() < 16.0f || at.key() % every == 0;
-      },
-      8);
+  const auto strided =
+      flash::where([](const flash::At &at,
+                      sc::Int every) { return at.distance() < 16.0f || at.key() % every == 0; },
+                   8);
   const auto with_lambda =
       flash::attend(stream, q, k, v, flash::plain(), flash::causal() && strided);
   // [/where]

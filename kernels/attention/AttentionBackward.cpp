@@ -95,6 +95,29 @@ Kernel biasGradients{
       dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
     }};
 
+struct LearnedConfig {
+  int columns = 128, warps = 4;
+};
+SECTILE_CONFIG(LearnedConfig, columns, warps)
+
+// Parts [B, H, programs, W] become a gradient [B or 1, H or 1, W]: what shares an element is added
+// up in order.
+Kernel learnedGradients{
+    "attention_backward_learned",
+    [](View<const float, 4> parts, View<float, 3> gradient, const LearnedConfig &config) {
+      auto column = program_id(0);
+      auto batches = parts.extent(0) / gradient.extent(0),
+           heads = parts.extent(1) / gradient.extent(1);
+      auto sums = zeros<float>(config.columns);
+      for (auto b : range(0, batches))
+        for (auto h : range(0, heads)) {
+          const auto own = parts.at(program_id(2) * batches + b, program_id(1) * heads + h);
+          for (auto program : range(0, parts.extent(2)))
+            sums += own.at(program).tile(config.columns).load(column);
+        }
+      gradient.at(program_id(2), program_id(1)).tile(config.columns).store(column, sums);
+    }};
+
 // A program per row of the sinks' gradient sums over the batches, and over heads that share it.
 Kernel sinkGradients{
     "attention_backward_sinks",
@@ -364,7 +387,7 @@ KernelSpec sectile::attentionBackwardSpec() {
     const AttentionNumbers numbers(call);
     const OptionFlags flags = optionFlags(use, numbers);
     launchGradients(
-        use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
+        use, numbers, modifiesScores(use, numbers), {}, [&](Use &use, const Launch &launch) {
           for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
             const auto with =
                 [&](const auto &kernel, const Grid &grid, const flash::LoopConfig &config,
@@ -403,6 +426,7 @@ KernelSpec sectile::attentionBackwardSpec() {
 }
 
 void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                              std::span<const flash::detail::LearnedGradient> learned,
                               const flash::detail::Launcher &launch) {
   using flash::detail::Launch;
   const Invocation &call = use.call;
@@ -450,6 +474,11 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
                 .logs = logs,
                 .delta = delta,
                 .dqSums = dqSums};
+    for (const auto &[along, gradient] : learned) {
+      const bool ofPrograms = along == flash::Along::heads || along == flash::Along::distances;
+      each.learned.push_back(use.workspace<float, 4>(
+          {batches, heads, ofPrograms ? ceilDiv(queries, forQueries.m) : 1, gradient.extent(2)}));
+    }
     if (!fused)
       launch(use, each);
     each.grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
@@ -474,6 +503,13 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     }
     if (fused)
       add(dqSums, "dq", 1, numbers.scale);
+    for (std::size_t i = 0; i < learned.size(); ++i) {
+      const Tensor<float, 3> &gradient = learned[i].gradient;
+      const LearnedConfig config;
+      use(learnedGradients,
+          Grid(ceilDiv(gradient.extent(2), config.columns), gradient.extent(1), gradient.extent(0)),
+          each.learned[i], gradient, config);
+    }
   });
   if (use.has("sinks"))
     launchSinkGradients(use, lse, delta, rows);

@@ -61,6 +61,12 @@ public:
                                  : gradients);
   }
 
+  // Of a learned operand, for each pair: of its slot.
+  Tile<float> ofSlot(int slot, const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
+    return ofSeen(
+        block.modified->gradient(slot, ofAll(query, valueProducts)).value_or(zeros_like(p)));
+  }
+
 private:
   Tile<float> ofAll(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
     return p * ((scores.config.dropout ? valueProducts * dropped : valueProducts) - query.delta);
@@ -78,6 +84,135 @@ private:
   Tile<float> p, dropped;
 };
 
+// Where a program's part of a learned operand's gradient goes.
+inline View<float, 1> partsOf(const flash::LearnedUse &use, const Scores &scores,
+                              const Int &program) {
+  return use.parts.at(scores.sequence.batch, scores.sequence.head).at(program);
+}
+
+// Sums of a block's gradients [m, n] over its diagonals, for a table of distances. The steps over
+// the keys are one after the other: a diagonal goes on in the next, and its sum is complete where
+// it ends.
+class DiagonalSums {
+public:
+  DiagonalSums(const Scores &scores, const flash::LearnedUse &use, const Int &i)
+      : m(scores.config.m), n(scores.config.n), table(partsOf(use, scores, i)),
+        start(i * m + scores.sequence.offset()), low(zeros<float>(n)), high(zeros<float>(n)) {
+    for (int block = 0; block < (m + n - 1) / n; ++block)
+      begun.push_back(zeros<float>(n));
+    // Distances that the block does not have are in none of the steps.
+    for (auto chunk : range(0, cdiv(table.extent(0), n)))
+      table.tile(n).store(chunk, zeros<float>(n));
+  }
+
+  // Of block j of the keys, one behind that of the call before.
+  void add(const Int &j, const Tile<float> &gradients) {
+    // Row r turned by r places: column c then has diagonals c, c - n, c - 2 n, …
+    const Int r = expand(arange(0, m), 1), c = expand(arange(0, n), 0), place = c + r;
+    const Tile<float> turned = gather(gradients, place % n, 1);
+    const int blocks = static_cast<int>(begun.size());
+    std::vector<Tile<float>> sums;
+    for (int block = 0; block <= blocks; ++block) {
+      sums.push_back(sum(where(place / n == block, turned, 0.0f), 0));
+      if (block > 0)
+        sums.back() = sums.back() + begun[static_cast<std::size_t>(block - 1)];
+    }
+    complete(j - blocks, sums.back());
+    for (std::size_t block = 0; block < begun.size(); ++block)
+      begun[block] = sums[block];
+  }
+
+  // After the last block.
+  void store(const Int &last) {
+    for (std::size_t block = 0; block < begun.size(); ++block)
+      complete(last - static_cast<int>(block), begun[block]);
+    table.tile(1).store(0, expand(sum(low, 0), 0));
+    table.tile(1).store(table.extent(0) - 1, expand(sum(high, 0), 0));
+  }
+
+private:
+  // The diagonals that begin in block j of the keys. The ends of the table have all that are
+  // farther.
+  void complete(const Int &j, const Tile<float> &sums) {
+    const Int last = table.extent(0) - 1;
+    const Int entry = j * n + arange(0, n) - start + last / 2;
+    low += where(entry <= 0, sums, 0.0f);
+    high += where(entry >= last, sums, 0.0f);
+    sectile::store(table.ptr() + cast<std::int64_t>(entry) * table.stride(0), sums,
+                   entry > 0 && entry < last);
+  }
+
+  int m, n;
+  View<float, 1> table; // [2 reach + 1]
+  Int start;            // the key beside the block's first query
+  std::vector<Tile<float>> begun;
+  Tile<float> low, high;
+};
+
+// What a block of queries adds to the gradients of learned operands, but of those of keys.
+class LearnedSums {
+public:
+  LearnedSums(const Scores &scores, const Int &i) : scores(scores), i(i) {
+    for (const auto &[slot, use] : scores.learned(i, 0))
+      if (use.along == flash::Along::distances)
+        diagonals.emplace(slot, DiagonalSums(scores, use, i));
+      else if (use.along != flash::Along::keys)
+        rows.emplace(slot, Rows{use, zeros<float>(scores.config.m)});
+  }
+
+  // gradientOf(slot): [m, n], of block j of the keys.
+  template <class GradientOf> void add(const Int &j, GradientOf &&gradientOf) {
+    for (auto &[slot, of] : rows)
+      of.sums += sum(gradientOf(slot), 1);
+    for (auto &[slot, of] : diagonals)
+      of.add(j, gradientOf(slot));
+  }
+
+  void store(const Int &last) {
+    for (const auto &[slot, of] : rows)
+      if (of.use.along == flash::Along::queries)
+        partsOf(of.use, scores, 0).tile(scores.config.m).store(i, of.sums);
+      else
+        partsOf(of.use, scores, i).tile(1).store(0, expand(sum(of.sums, 0), 0));
+    for (auto &[slot, of] : diagonals)
+      of.store(last);
+  }
+
+private:
+  struct Rows {
+    flash::LearnedUse use;
+    Tile<float> sums; // [m]
+  };
+
+  const Scores &scores;
+  Int i;
+  std::map<int, Rows> rows;
+  std::map<int, DiagonalSums> diagonals;
+};
+
+// Those of keys: of a block of keys and one query head, whose scores have keys first.
+class LearnedKeySums {
+public:
+  LearnedKeySums(const Scores &scores, const Int &j) : scores(scores), j(j) {
+    for (const auto &[slot, use] : scores.learned(0, j))
+      if (use.along == flash::Along::keys)
+        keys.emplace(slot, std::pair(use, zeros<float>(scores.config.n)));
+  }
+  template <class GradientOf> void add(GradientOf &&gradientOf) {
+    for (auto &[slot, of] : keys)
+      of.second += sum(gradientOf(slot), 1);
+  }
+  void store() const {
+    for (const auto &[slot, of] : keys)
+      partsOf(of.first, scores, 0).tile(scores.config.n).store(j, of.second);
+  }
+
+private:
+  const Scores &scores;
+  Int j;
+  std::map<int, std::pair<flash::LearnedUse, Tile<float>>> keys;
+};
+
 // Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
 // may write the statistics alone.
 template <class T>
@@ -90,13 +225,16 @@ void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 
   auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
   auto sums = zeros<float>(m, config.width);
   const Visits visits = head.scores.keys(i, true);
+  LearnedSums learned(head.scores, i);
   for (auto j : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
     auto key = keyTiles.load(j, 0);
     auto products = dot(query.q, trans(key), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(valueTiles.load(j, 0)), zeros<float>(m, n), precision);
     const BlockGradients<T> gradients(head.scores, query, products, i, j, visits);
     sums = dot(cast<T>(gradients.ofProducts(query, valueProducts)), key, sums, precision);
+    learned.add(j, [&](int slot) { return gradients.ofSlot(slot, query, valueProducts); });
   }
+  learned.store(visits.end - 1);
   dq.tile(m, config.width).store(i, 0, sums * head.scores.numbers.scale);
 }
 
@@ -116,6 +254,7 @@ void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2>
   for (auto h : range(0, heads)) {
     const QueryHead<T> head = headAt(h);
     const Visits visits = head.scores.queries(j);
+    LearnedKeySums learned(head.scores, j);
     for (auto i : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
       const QueryBlock<T> query(head, i);
       auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
@@ -139,7 +278,9 @@ void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2>
       if (head.dqSums)
         head.dqSums->tile(m, config.width)
             .atomic_add(i, 0, querySums, {.order = MemoryOrder::relaxed});
+      learned.add([&](int slot) { return gradients.ofSlot(slot, query, valueProducts); });
     }
+    learned.store();
   }
   dk.tile(n, config.width).store(j, 0, keySums * scale);
   dv.tile(n, config.valueWidth).store(j, 0, valueSums);

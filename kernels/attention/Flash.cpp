@@ -26,6 +26,32 @@ const KernelSpec &specOf(bool backward) {
   return backward ? gradients : forward;
 }
 
+// A gradient has the operand's extents.
+void checkLearned(const Invocation &call, flash::Along along, const Tensor<float, 3> &gradient) {
+  const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
+                     width = gradient.extent(2);
+  const auto fits = [&] {
+    switch (along) {
+    case flash::Along::heads:
+      return width == 1;
+    case flash::Along::queries:
+      return width == call.extent("Sq");
+    case flash::Along::keys:
+      return width == call.extent("Sk");
+    case flash::Along::distances:
+      return width % 2 == 1 && width >= 3;
+    }
+    return false;
+  };
+  if ((gradient.extent(0) != 1 && gradient.extent(0) != batches) ||
+      (gradient.extent(1) != 1 && gradient.extent(1) != heads) || !fits())
+    throw InputError(call.kernel->name + ": a learned operand is " +
+                     toString(Shape(gradient.extents().begin(), gradient.extents().end())) +
+                     ", but has to be [1 or B, 1 or H, W] for B=" + std::to_string(batches) +
+                     ", H=" + std::to_string(heads) +
+                     ", and W 1, Sq, Sk or an odd number of distances, 3 at least");
+}
+
 NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
                  const flash::detail::Launcher &launch) {
   try {
@@ -52,11 +78,16 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     Config config = configFor(known, stream.device());
     for (const auto &[name, value] : own)
       config[name] = value;
+    for (const auto &[along, gradient] : call.learned)
+      checkLearned(invocation, along, gradient);
     AttentionNumbers numbers(invocation);
     // The lambda has the cap.
     numbers.cap = 0;
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
-      (backward ? launchGradients : launchForward)(use, numbers, call.modified, launch);
+      if (backward)
+        launchGradients(use, numbers, call.modified, call.learned, launch);
+      else
+        launchForward(use, numbers, call.modified, launch);
     });
   } catch (const InputError &error) {
     throw LaunchError(error.what());

@@ -42,8 +42,7 @@ void flash::traceForward(const LoopConfig &config, const ForwardTensors<T> &tens
                         .coarse = sizeof(T) == 2};
     const Int kvHead = head / numbers.group;
     attend<T>(block, q.at(batch, head), k.at(batch, kvHead), v.at(batch, kvHead), o.at(batch, head),
-              lse.at(batch, head), scores,
-              config.sinks ? sinks.at(head) : View<const float, 1>());
+              lse.at(batch, head), scores, config.sinks ? sinks.at(head) : View<const float, 1>());
   };
   if (config.persistent) {
     const Blocks blocks(q.extent(0), q.extent(1), q.extent(2), config.m, config.pairs);
@@ -79,8 +78,7 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
   };
   auto ofHeads = [&](const auto &view) { return view.slice(0, first, config.group); };
   const auto queries = ofHeads(q.at(batch));
-  auto query =
-      load(queries.ptr() + places(queries, config.width), inside(queries, config.width));
+  auto query = load(queries.ptr() + places(queries, config.width), inside(queries, config.width));
 
   const Scores scores{.config = config,
                       .sequence = {batch, first, q.extent(2), k.extent(2)},
@@ -92,10 +90,10 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
   if (config.sinks) {
     auto r = arange(0, config.sinks);
     const auto own = sinks.slice(0, first, config.group);
-    softmax.enter(
-        load(own.ptr() + expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
-                 expand(cast<std::int64_t>(r) * own.stride(1), 0),
-             expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity));
+    softmax.enter(load(own.ptr() +
+                           expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
+                           expand(cast<std::int64_t>(r) * own.stride(1), 0),
+                       expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity));
   }
   Visits steps = scores.keys(block, false);
   const Int start = steps.first, count = maximum(steps.end - start, 0);
@@ -103,8 +101,7 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
   steps.end = start + count * (part + 1) / parts;
   takeIn(softmax, query, block, steps, k.at(batch, head), v.at(batch, head), scores);
   const auto to = ofHeads(o.at(part, batch));
-  store(to.ptr() + places(to, config.valueWidth), softmax.result(),
-        inside(to, config.valueWidth));
+  store(to.ptr() + places(to, config.valueWidth), softmax.result(), inside(to, config.valueWidth));
   const auto logs = ofHeads(lse.at(part, batch));
   store(logs.ptr() + packed.place(logs, row), softmax.logarithm(), exists);
 }
@@ -127,16 +124,15 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
                               const Modifier &modifier, const AnyVisibility &visibility) {
   const auto [part, batch] = HeadAndBatch(dk.extent(1), config.heads);
   const Int kvHead = part / config.parts;
-  keyGradients<T>(config, program_id(1), tensors.k.at(batch, kvHead), tensors.v.at(batch, kvHead),
-                  dk.at(batch, part), dv.at(batch, part), numbers.group, numbers.scale,
-                  [&](const Int &member) {
-                    const Int head = part * numbers.group + member;
-                    auto of = queryHead(config, tensors, batch, head, numbers, modifier, visibility,
-                                        true);
-                    if (config.sumsQueries)
-                      of.dqSums = dqSums.at(batch, head);
-                    return of;
-                  });
+  keyGradients<T>(
+      config, program_id(1), tensors.k.at(batch, kvHead), tensors.v.at(batch, kvHead),
+      dk.at(batch, part), dv.at(batch, part), numbers.group, numbers.scale, [&](const Int &member) {
+        const Int head = part * numbers.group + member;
+        auto of = queryHead(config, tensors, batch, head, numbers, modifier, visibility, true);
+        if (config.sumsQueries)
+          of.dqSums = dqSums.at(batch, head);
+        return of;
+      });
 }
 
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
@@ -152,10 +148,10 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
   template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
                                   const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_SUMS(T)                                                                      \
-  template void flash::traceKeyGradients(                                                          \
-      const LoopConfig &, const BackwardTensors<T> &, const View<float, 4> &,                      \
-      const View<float, 4> &, const View<float, 4> &, const Numbers &, const Modifier &,           \
-      const AnyVisibility &);
+  template void flash::traceKeyGradients(const LoopConfig &, const BackwardTensors<T> &,           \
+                                         const View<float, 4> &, const View<float, 4> &,           \
+                                         const View<float, 4> &, const Numbers &,                  \
+                                         const Modifier &, const AnyVisibility &);
 SECTILE_TRACE_LOOPS(half)
 SECTILE_TRACE_LOOPS(bfloat16)
 SECTILE_TRACE_LOOPS(float)

@@ -76,6 +76,7 @@ Arguments<flash::Numbers> launchNumbers(const AttentionNumbers &numbers, std::in
 void launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
                    const flash::detail::Launcher &launch);
 void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                     std::span<const flash::detail::LearnedGradient> learned,
                      const flash::detail::Launcher &launch);
 
 OptionFlags optionFlags(const Use &use, const AttentionNumbers &numbers);

@@ -36,20 +36,16 @@ std::optional<Tile<float>> Score::gradient(int slot, const Tile<float> &ofThis) 
   return slope->second.of(ofThis);
 }
 
-Score::Slope Score::Slope::times(const Score &by) const {
+Score::Slope Score::Slope::times(const Lazy &by) const {
   Slope result = *this;
-  const Tile<float> value = by.value();
-  if (value.rank() == 0)
-    result.factor = factor ? *factor * value : value;
-  else
-    result.tile = tile ? *tile * value : value;
+  result.tile = tile ? Lazy([own = tile, by] { return own() * by(); }) : by;
   return result;
 }
 
 Tile<float> Score::Slope::of(const Tile<float> &gradient) const {
   Tile<float> result = gradient;
   if (tile)
-    result = result * *tile;
+    result = result * tile();
   if (factor)
     result = result * *factor;
   return result;
@@ -75,15 +71,13 @@ Score Score::scaled(const Float &number) const {
 }
 
 // Adds the slopes of another score, times `by` where there is one.
-void Score::addSlopes(const Score &of, const std::optional<Score> &by) {
+void Score::addSlopes(const Score &of, const Lazy &by) {
   coarse = coarse || of.coarse;
   for (const auto &[slot, own] : of.slopes) {
-    const Slope slope = by ? own.times(*by) : own;
+    const Slope slope = by ? own.times(by) : own;
     const auto [known, isNew] = slopes.try_emplace(slot, slope);
-    if (!isNew) {
-      const Tile<float> one = 1.0f;
-      known->second = {known->second.of(one) + slope.of(one), {}};
-    }
+    if (!isNew)
+      known->second = {[a = known->second, slope] { return a.of(1.0f) + slope.of(1.0f); }, {}};
   }
 }
 
@@ -96,10 +90,9 @@ Score Score::plus(const Score &b) const {
     return result;
   }
   // The factor of one of them is left for one operation with the other.
-  Score result =
-      withValue(factor && !offset ? fma(base, *factor, b.value()) : value() + b.value());
-  result.addSlopes(*this, {});
-  result.addSlopes(b, {});
+  Score result = withValue(factor && !offset ? fma(base, *factor, b.value()) : value() + b.value());
+  result.addSlopes(*this);
+  result.addSlopes(b);
   return result;
 }
 
@@ -109,8 +102,8 @@ Score Score::times(const Score &b) const {
   if (isNumber())
     return b.scaled(value());
   Score result = withValue(value() * b.value());
-  result.addSlopes(*this, b);
-  result.addSlopes(b, *this);
+  result.addSlopes(*this, [b] { return b.value(); });
+  result.addSlopes(b, [a = *this] { return a.value(); });
   return result;
 }
 
@@ -119,8 +112,8 @@ Score Score::over(const Score &b) const {
   if (b.isNumber())
     return scaled(inverse.base);
   Score result = withValue(value() / b.value());
-  result.addSlopes(*this, inverse);
-  result.addSlopes(b, Score(-(result.base * inverse.base)));
+  result.addSlopes(*this, [=] { return inverse.base; });
+  result.addSlopes(b, [=, quotient = result.base] { return -(quotient * inverse.base); });
   return result;
 }
 
@@ -136,10 +129,10 @@ Score tanh(const Score &x) {
   } else {
     result = x.withValue(sectile::tanh(x.value()));
   }
-  if (!x.slopes.empty()) {
-    const Tile<float> t = result.value();
-    result.addSlopes(x, 1.0f - t * t);
-  }
+  result.addSlopes(x, [t = result] {
+    const Tile<float> value = t.value();
+    return 1.0f - value * value;
+  });
   return result;
 }
 
@@ -148,53 +141,47 @@ Score soft_cap(const Score &x, const Float &cap) {
   inner.slopes.clear();
   const Score t = tanh(inner);
   Score result = t.scaled(cap);
-  if (!x.slopes.empty()) {
+  result.addSlopes(x, [t] {
     const Tile<float> value = t.value();
-    result.addSlopes(x, 1.0f - value * value);
-  }
+    return 1.0f - value * value;
+  });
   return result;
 }
 
 Score sigmoid(const Score &x) {
   const Tile<float> grown =
       x.coarse ? fast_exp(x.scaled(-1.0f).value()) : sectile::exp(x.scaled(-1.0f).value());
-  Score result =
-      x.withValue(x.coarse ? fast_divide(1.0f, grown + 1.0f) : 1.0f / (grown + 1.0f));
-  if (!x.slopes.empty())
-    result.addSlopes(x, result.base * (1.0f - result.base));
+  Score result = x.withValue(x.coarse ? fast_divide(1.0f, grown + 1.0f) : 1.0f / (grown + 1.0f));
+  result.addSlopes(x, [value = result.base] { return value * (1.0f - value); });
   return result;
 }
 
 Score exp(const Score &x) {
   Score result = x.withValue(sectile::exp(x.value()));
-  result.addSlopes(x, result);
+  result.addSlopes(x, [value = result.base] { return value; });
   return result;
 }
 
 Score log(const Score &x) {
   const Tile<float> value = x.value();
   Score result = x.withValue(sectile::log(value));
-  if (!x.slopes.empty())
-    result.addSlopes(x, 1.0f / value);
+  result.addSlopes(x, [value] { return 1.0f / value; });
   return result;
 }
 
 Score abs(const Score &x) {
   const Tile<float> value = x.value();
   Score result = x.withValue(sectile::abs(value));
-  if (!x.slopes.empty())
-    result.addSlopes(
-        x, sectile::where(value > 0.0f, 1.0f, sectile::where(value < 0.0f, -1.0f, 0.0f)));
+  result.addSlopes(x, [value] {
+    return sectile::where(value > 0.0f, 1.0f, sectile::where(value < 0.0f, -1.0f, 0.0f));
+  });
   return result;
 }
 
 Score Score::chosen(const Bool &first, const Tile<float> &result, const Score &a, const Score &b) {
   Score score = a.withValue(result);
-  if (!a.slopes.empty())
-    score.addSlopes(a, Score(sectile::where(first, 1.0f, 0.0f)));
-  if (!b.slopes.empty())
-    score.addSlopes(b, Score(sectile::where(first, 0.0f, 1.0f)));
-  score.coarse = a.coarse || b.coarse;
+  score.addSlopes(a, [first] { return sectile::where(first, 1.0f, 0.0f); });
+  score.addSlopes(b, [first] { return sectile::where(first, 0.0f, 1.0f); });
   return score;
 }
 
@@ -223,6 +210,14 @@ Int At::query() const {
 }
 Int At::key() const { return expand(column + arange(0, keys), keysFirst ? 1 : 0); }
 Tile<float> At::distance() const { return cast<float>(query() + sequence.offset() - key()); }
+
+// Entry reach + d is of keys d behind a query, up to those that are farther.
+Tile<float> At::atDistance(const View<const float, 3> &table) const {
+  const Int last = table.extent(2) - 1, reach = last / 2;
+  const Int entry = clamp(key() - (query() + sequence.offset()) + reach, 0, last);
+  return load(table.ptr() + place(table, 0, batch()) + place(table, 1, head()) +
+              cast<std::int64_t>(entry) * table.stride(2));
+}
 
 Interval flash::meet(const Interval &a, const Interval &b) {
   Interval result = a;
@@ -281,7 +276,8 @@ Interval Prefix::queriesOf(const Sequence &sequence, const Int &key) const {
 
 Interval Chunked::keysOf(const Sequence &sequence, const Int &query) const {
   // Before the first key there are no chunks.
-  const Int beside = query + sequence.offset(), first = where(beside < 0, -size, beside / size * size);
+  const Int beside = query + sequence.offset(),
+            first = where(beside < 0, -size, beside / size * size);
   return {first, first + (size - 1)};
 }
 Interval Chunked::queriesOf(const Sequence &sequence, const Int &key) const {
@@ -302,6 +298,5 @@ Bool Tree::sees(const At &at) const {
   const auto own = ancestors.at(at.batch());
   const Int query = clamp(at.query(), 0, own.extent(0) - 1);
   const auto bits = load(own.ptr() + cast<std::int64_t>(query) * own.stride(0));
-  return node < 0 ||
-         ((bits >> cast<std::uint64_t>(clamp(node, 0, 63))) & std::uint64_t(1)) != 0;
+  return node < 0 || ((bits >> cast<std::uint64_t>(clamp(node, 0, 63))) & std::uint64_t(1)) != 0;
 }

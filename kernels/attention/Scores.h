@@ -52,7 +52,8 @@ struct Scores {
   Float unit() const { return config.raw ? numbers.scale * log2e : Float(log2e); }
 
   flash::At at(const Int &i, const Int &j) const {
-    return {sequence, i * config.m, j * config.n, config.m, config.n, keysFirst, config.group};
+    return {sequence, i * config.m, j * config.n, config.m,
+            config.n, keysFirst,    config.group, nullptr};
   }
 
   // Of block i of the rows. queriesToo: rows behind the last query see nothing.
@@ -81,7 +82,10 @@ struct Scores {
                      bool queriesToo, bool differentiates = false) const {
     ScoredBlock result;
     result.scores = products;
-    const flash::At here = at(i, j);
+    flash::LearnedUses learned;
+    flash::At here = at(i, j);
+    if (differentiates)
+      here.learned = &learned;
     if (!config.raw) {
       auto score = flash::Score::ofProducts(products, numbers.scale, coarse);
       if (differentiates)
@@ -96,6 +100,19 @@ struct Scores {
     }
     result.scores = hide(result.scores, -infinity, here, visits, queriesToo);
     return result;
+  }
+
+  // The learned operands that the scores depend on. What is traced for it is used by nobody.
+  flash::LearnedUses learned(const Int &i, const Int &j) const {
+    flash::LearnedUses uses;
+    if (!modifier.function || !modifier.learns)
+      return uses;
+    flash::At here = at(i, j);
+    here.learned = &uses;
+    const auto none =
+        keysFirst ? zeros<float>(config.n, config.m) : zeros<float>(config.m, config.n);
+    modifier.function(flash::Score::ofProducts(none, numbers.scale, coarse), here);
+    return uses;
   }
 
   // x with `hidden` in place of what intervals hide. Most blocks are wholly visible, and compare

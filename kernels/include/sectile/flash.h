@@ -27,28 +27,80 @@ struct Options {
   std::map<std::string, std::int64_t> config = {};
 };
 
-// What flash::scores gives: a lambda F with its operands. Keeps addresses, not memory.
-template <class F> struct Scores {
-  Arguments<detail::OperandsOf<2, F>> operands;
+// A learned operand and its gradient, which flash::backward writes: [B or 1, H or 1, W].
+struct LearnedTensor {
+  Tensor<const float, 3> values;
+  Tensor<float, 3> gradient;
 };
 
 namespace detail {
 
+struct LearnedGradient {
+  Along along;
+  Tensor<float, 3> gradient;
+};
+// Of each learned operand of a lambda in turn, where programs put their parts of its gradient.
+using LearnedParts = std::span<const Tensor<float, 4>>;
+
+} // namespace detail
+
+// What flash::scores gives: a lambda F with its operands. Keeps addresses, not memory.
+template <class F> struct Scores {
+  Arguments<detail::OperandsOf<2, F>> operands;
+  // Of learned operands, and all operands as a backward pass takes them.
+  std::vector<detail::LearnedGradient> learned = {};
+  std::function<Arguments<detail::OperandsOf<2, F>>(detail::LearnedParts)> with = {};
+};
+
+namespace detail {
+
+template <class P> constexpr std::optional<Along> learnedAlong = {};
+template <Along A, int Tag> constexpr std::optional<Along> learnedAlong<Learned<A, Tag>> = A;
+template <class... P> constexpr bool learnsAny(std::type_identity<Operands<P...>>) {
+  return (learnedAlong<P>.has_value() || ...);
+}
+
+// One operand; takes the next of the parts where it is learned.
+template <class P, class Value>
+sectile::detail::Argument<P> operandFrom(const Value &value, LearnedParts &parts) {
+  if constexpr (learnedAlong<P>) {
+    static_assert(std::is_same_v<Value, LearnedTensor>,
+                  "an operand that is learned is given by flash::learned");
+    if (parts.empty())
+      return {value.values, Tensor<float, 4>(nullptr, {0, 0, 0, 0}, {0, 0, 0, 1})};
+    const Tensor<float, 4> own = parts.front();
+    parts = parts.subspan(1);
+    return {value.values, own};
+  } else {
+    return value;
+  }
+}
+inline Arguments<Operands<>> operandsFrom(std::type_identity<Operands<>>, LearnedParts &) {
+  return {};
+}
+template <class P, class... Rest, class Value, class... Values>
+  requires(sizeof...(Rest) == sizeof...(Values))
+Arguments<Operands<P, Rest...>> operandsFrom(std::type_identity<Operands<P, Rest...>>,
+                                             LearnedParts &parts, const Value &value,
+                                             const Values &...values) {
+  const auto own = operandFrom<P>(value, parts);
+  return {own, operandsFrom(std::type_identity<Operands<Rest...>>(), parts, values...)};
+}
 template <class... P, class... Values>
-Arguments<Operands<P...>> operandsFrom(std::type_identity<Operands<P...>>,
-                                       const Values &...values) {
+constexpr void requireAsMany(std::type_identity<Operands<P...>>, const Values &...) {
   static_assert(sizeof...(P) == sizeof...(Values),
                 "flash is given one operand for each parameter of the lambda after the fixed ones");
-  if constexpr (sizeof...(P) == 0)
-    return {};
-  else
-    return [](const auto &first, const auto &...rest) {
-      return [&]<class Q, class... R>(std::type_identity<Operands<Q, R...>>) {
-        return Arguments<Operands<Q, R...>>{
-            sectile::detail::Argument<Q>(first),
-            operandsFrom(std::type_identity<Operands<R...>>(), rest...)};
-      }(std::type_identity<Operands<P...>>());
-    }(values...);
+}
+template <class... P, class... Values>
+std::vector<LearnedGradient> gradientsOf(std::type_identity<Operands<P...>>,
+                                         const Values &...values) {
+  std::vector<LearnedGradient> result;
+  const auto add = [&](const std::optional<Along> &along, const auto &value) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, LearnedTensor>)
+      result.push_back({*along, value.gradient});
+  };
+  (add(learnedAlong<P>, values), ...);
+  return result;
 }
 
 // Whether keys behind a query are hidden by Causal, so that later queries see more.
@@ -67,7 +119,7 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
     return {[&operands](const Score &score, const At &at) -> Score {
               return operands.call(F{}, score, at);
             },
-            /*hides=*/true};
+            /*hides=*/true, learnsAny(std::type_identity<OperandsOf<2, F>>())};
 }
 
 // The kernels' functions.
@@ -91,11 +143,10 @@ template <class T, class F, class V> struct QueryGradients {
   }
 };
 template <class T, class Sum, class F, class V> struct KeyGradients {
-  void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv,
-                  View<float, 4> dqSums, Numbers numbers, OperandsOf<2, F> operands, V visibility,
-                  const LoopConfig &config) const {
-    traceKeyGradients<T>(config, tensors, dk, dv, dqSums, numbers, modifierOf<F>(operands),
-                         Erased<V>(visibility));
+  void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+    traceKeyGradients<T>(config, tensors, dk, dv, View<float, 4>(), numbers,
+                         modifierOf<F>(operands), Erased<V>(visibility));
   }
 };
 
@@ -110,6 +161,7 @@ struct Call {
   bool modified, causal; // scores are not as they are; visibility has Causal
   NamedTensors inputs, outputs;
   const Options &options;
+  std::vector<LearnedGradient> learned = {};
 };
 // One of them. Tensors that it has are those of its kind.
 struct Launch {
@@ -118,10 +170,11 @@ struct Launch {
   Grid grid;
   LoopConfig config;
   Arguments<Numbers> numbers;
-  AnyTensor sinks = {};                               // of a forward pass
-  AnyTensor o = {}, lse = {};                         // of parts
-  AnyTensor logs = {}, delta = {}, dqSums = {};       // of gradients
+  AnyTensor sinks = {};                         // of a forward pass
+  AnyTensor o = {}, lse = {};                   // of parts
+  AnyTensor logs = {}, delta = {}, dqSums = {}; // of gradients
   AnyTensor dk = {}, dv = {};
+  std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -135,7 +188,24 @@ NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
 // and keys: what it gives is a Score, or converts to one. It captures nothing. Each further
 // parameter is given an operand here, as a kernel's is by launch().
 template <class F, class... Values> Scores<F> scores(F, const Values &...operands) {
-  return {detail::operandsFrom(std::type_identity<detail::OperandsOf<2, F>>(), operands...)};
+  constexpr std::type_identity<detail::OperandsOf<2, F>> type;
+  detail::requireAsMany(type, operands...);
+  detail::LearnedParts none;
+  Scores<F> result{detail::operandsFrom(type, none, operands...)};
+  if constexpr (detail::learnsAny(type)) {
+    result.learned = detail::gradientsOf(type, operands...);
+    result.with = [=](detail::LearnedParts parts) {
+      return detail::operandsFrom(type, parts, operands...);
+    };
+  }
+  return result;
+}
+// An operand for a lambda's parameter Learned<...>: values and gradient [B or 1, H or 1, W], where
+// W is 1, Sq, Sk or an odd number of distances, 3 at least. The gradient is summed in a fixed
+// order.
+inline LearnedTensor learned(const Tensor<const float, 3> &values,
+                             const Tensor<float, 3> &gradient) {
+  return {values, gradient};
 }
 inline Scores<detail::Plain> plain() { return {}; }
 
@@ -146,7 +216,8 @@ inline Arguments<Causal> causal() { return {}; }
 inline Arguments<Window> window(std::optional<std::int64_t> left,
                                 std::optional<std::int64_t> right) {
   // Farther than keys can lie, and sums fit an Int.
-  const auto distance = [farthest = std::int64_t(1) << 29](const std::optional<std::int64_t> &given) {
+  const auto distance = [farthest = std::int64_t(1)
+                                    << 29](const std::optional<std::int64_t> &given) {
     return std::min(given.value_or(farthest), farthest);
   };
   return {distance(left), distance(right)};
@@ -167,7 +238,13 @@ inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { r
 template <class F, class... Values>
   requires std::is_class_v<F> && std::is_empty_v<F>
 Arguments<Where<F>> where(F, const Values &...operands) {
-  return {detail::operandsFrom(std::type_identity<detail::OperandsOf<1, F>>(), operands...)};
+  constexpr std::type_identity<detail::OperandsOf<1, F>> type;
+  static_assert(!detail::learnsAny(type),
+                "no operand of flash::where is learned: what a query sees "
+                "has no gradient");
+  detail::requireAsMany(type, operands...);
+  detail::LearnedParts none;
+  return {detail::operandsFrom(type, none, operands...)};
 }
 
 // o = softmax(scores) v over the keys that a query sees, and lse, for q [B, Hq, Sq, D],
@@ -195,13 +272,15 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
         const auto parts = [&]<class Out>(std::type_identity<Out>) {
           use(kernel<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
               Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
-                                             launch.lse.as<float, 4>(), launch.sinks.as<const float, 2>()},
+                                             launch.lse.as<float, 4>(),
+                                             launch.sinks.as<const float, 2>()},
               launch.numbers, scores.operands, visibility, launch.config);
         };
         if (launch.of == Launch::Of::all)
           use(kernel<Forward<E, F, V>>("flash_forward"), launch.grid,
               Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
-                                           use.tensor<float, 3>("lse"), launch.sinks.as<const float, 2>()},
+                                           use.tensor<float, 3>("lse"),
+                                           launch.sinks.as<const float, 2>()},
               launch.numbers, scores.operands, visibility, launch.config);
         else if (launch.o.dtype == dtype_of<E>)
           parts(std::type_identity<E>());
@@ -236,20 +315,25 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
        isCausal<V>,
        {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
        given,
-       options},
+       options,
+       scores.learned},
       [&](Use &use, const Launch &launch) {
-        const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"), use.tensor<E, 4>("k"),
-                                               use.tensor<E, 4>("v"), use.tensor<E, 4>("do"),
+        const auto operands =
+            launch.learned.empty() ? scores.operands : scores.with(launch.learned);
+        const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"),
+                                               use.tensor<E, 4>("k"),
+                                               use.tensor<E, 4>("v"),
+                                               use.tensor<E, 4>("do"),
                                                launch.logs.as<const float, 3>(),
                                                launch.delta.as<const float, 3>()};
         const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
           use(kernel<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
-              launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>(), launch.numbers,
-              scores.operands, visibility, launch.config);
+              launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.numbers, operands, visibility,
+              launch.config);
         };
         if (launch.of == Launch::Of::queries)
           use(kernel<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
-              use.tensor<E, 4>("dq"), launch.numbers, scores.operands, visibility, launch.config);
+              use.tensor<E, 4>("dq"), launch.numbers, operands, visibility, launch.config);
         else if (launch.of == Launch::Of::keys)
           keys(std::type_identity<E>());
         else

@@ -67,8 +67,8 @@ Results expected(const Data<T> &data, const ScoreReference &score, const Visible
   const auto sized = [](std::int64_t count) {
     return std::vector<double>(static_cast<std::size_t>(count));
   };
-  Results r{sized(B * H * Sq * Dv), sized(B * H * Sq), sized(B * H * Sq * D), sized(B * KV * Sk * D),
-            sized(B * KV * Sk * Dv)};
+  Results r{sized(B * H * Sq * Dv), sized(B * H * Sq), sized(B * H * Sq * D),
+            sized(B * KV * Sk * D), sized(B * KV * Sk * Dv)};
   const auto to = [](std::vector<double> &values, std::int64_t index) -> double & {
     return values[static_cast<std::size_t>(index)];
   };
@@ -159,8 +159,7 @@ void check(const Device &device, const Shape &shape, const flash::Scores<F> &sco
   const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
   expectNear(o, wanted.o, bound, what + ", o");
   expectNear(lse, wanted.lse, 2e-5, what + ", lse");
-  const auto gradients =
-      flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options);
+  const auto gradients = flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options);
   expectNear(gradients.dq, wanted.dq, bound, what + ", dq");
   expectNear(gradients.dk, wanted.dk, bound, what + ", dk");
   expectNear(gradients.dv, wanted.dv, bound, what + ", dv");
@@ -221,36 +220,40 @@ TEST_P(Flash, Documents) {
   const auto first = tensor(device.upload(starts), {2, shape.keys}),
              last = tensor(device.upload(ends), {2, shape.keys});
   const auto visibility = flash::documents(first, last);
-  check<half>(device, shape, flash::plain(), visibility, unmodified,
-              [&](const Place &at) { return sameDocument(at, shape.queries, shape.keys); },
-              "documents");
-  check<float>(device, shape, flash::plain(),
-               flash::causal() && visibility && flash::window(9, 4), unmodified,
-               [&](const Place &at) {
-                 return sameDocument(at, shape.queries, shape.keys) && at.distance >= 0 &&
-                        at.distance <= 9;
-               },
-               "documents in causal order within a window");
+  check<half>(
+      device, shape, flash::plain(), visibility, unmodified,
+      [&](const Place &at) { return sameDocument(at, shape.queries, shape.keys); }, "documents");
+  check<float>(
+      device, shape, flash::plain(), flash::causal() && visibility && flash::window(9, 4),
+      unmodified,
+      [&](const Place &at) {
+        return sameDocument(at, shape.queries, shape.keys) && at.distance >= 0 && at.distance <= 9;
+      },
+      "documents in causal order within a window");
 }
 
 TEST_P(Flash, PrefixesChunksAndLengths) {
   const auto lengths = tensor(device.upload(std::vector<std::int32_t>{33, 0}), {2}),
              present = tensor(device.upload(std::vector<std::int32_t>{90, 41}), {2});
   const auto before33 = [](const Place &at) { return at.key < (at.batch == 0 ? 33 : 0); };
-  check<half>(device, {}, flash::plain(), flash::prefix(lengths), unmodified,
-              [&](const Place &at) { return at.distance >= 0 || before33(at); }, "prefix");
-  check<half>(device, {}, flash::plain(), flash::causal() || flash::key_lengths(lengths),
-              unmodified, [&](const Place &at) { return at.distance >= 0 || before33(at); },
-              "causal or the first keys");
-  check<half>(device, {.queries = 130, .keys = 110}, flash::plain(),
-              flash::chunked(24) && flash::causal(), unmodified,
-              [](const Place &at) {
-                const std::int64_t beside = at.query - 20;
-                return beside >= 0 && beside / 24 == at.key / 24 && at.key <= beside;
-              },
-              "chunks, of more queries than keys");
-  check<float>(device, {}, flash::plain(), flash::key_lengths(present), unmodified,
-               [](const Place &at) { return at.key < (at.batch == 0 ? 90 : 41); }, "lengths");
+  check<half>(
+      device, {}, flash::plain(), flash::prefix(lengths), unmodified,
+      [&](const Place &at) { return at.distance >= 0 || before33(at); }, "prefix");
+  check<half>(
+      device, {}, flash::plain(), flash::causal() || flash::key_lengths(lengths), unmodified,
+      [&](const Place &at) { return at.distance >= 0 || before33(at); },
+      "causal or the first keys");
+  check<half>(
+      device, {.queries = 130, .keys = 110}, flash::plain(), flash::chunked(24) && flash::causal(),
+      unmodified,
+      [](const Place &at) {
+        const std::int64_t beside = at.query - 20;
+        return beside >= 0 && beside / 24 == at.key / 24 && at.key <= beside;
+      },
+      "chunks, of more queries than keys");
+  check<float>(
+      device, {}, flash::plain(), flash::key_lengths(present), unmodified,
+      [](const Place &at) { return at.key < (at.batch == 0 ? 90 : 41); }, "lengths");
 }
 
 TEST_P(Flash, MasksAndLambdas) {
@@ -271,23 +274,19 @@ TEST_P(Flash, MasksAndLambdas) {
   const auto keySeen = [&](const Place &at) { return (at.batch * shape.keys + at.key) % 3 != 1; };
   check<half>(device, shape, flash::plain(), flash::key_mask(keyMask), unmodified, keySeen,
               "key mask");
-  check<half>(device, shape, flash::plain(), flash::mask(mask) && flash::causal(), unmodified,
-              [&](const Place &at) {
-                return (at.query * shape.keys + at.key) % 5 < 2 && at.distance >= 0;
-              },
-              "mask");
-  check<float>(device, shape, flash::plain(),
-               flash::where(
-                   [](const flash::At &at, Int every) {
-                     return (at.query() + at.key() + at.head()) % every != 0;
-                   },
+  check<half>(
+      device, shape, flash::plain(), flash::mask(mask) && flash::causal(), unmodified,
+      [&](const Place &at) { return (at.query * shape.keys + at.key) % 5 < 2 && at.distance >= 0; },
+      "mask");
+  check<float>(
+      device, shape, flash::plain(),
+      flash::where([](const flash::At &at,
+                      Int every) { return (at.query() + at.key() + at.head()) % every != 0; },
                    3) &&
-                   flash::window(std::nullopt, 7),
-               unmodified,
-               [](const Place &at) {
-                 return (at.query + at.key + at.head) % 3 != 0 && at.distance >= -7;
-               },
-               "lambda");
+          flash::window(std::nullopt, 7),
+      unmodified,
+      [](const Place &at) { return (at.query + at.key + at.head) % 3 != 0 && at.distance >= -7; },
+      "lambda");
 }
 
 TEST_P(Flash, Trees) {
@@ -305,13 +304,13 @@ TEST_P(Flash, Trees) {
       ancestors.push_back(bits);
     }
   const auto tree = tensor(device.upload(ancestors), {2, 12});
-  check<half>(device, shape, flash::plain(), flash::tree(tree), unmodified,
-              [&](const Place &at) {
-                const std::int64_t node = at.key - 28;
-                return node < 0 ||
-                       (ancestors[static_cast<std::size_t>(at.query)] >> node & 1) != 0;
-              },
-              "tree");
+  check<half>(
+      device, shape, flash::plain(), flash::tree(tree), unmodified,
+      [&](const Place &at) {
+        const std::int64_t node = at.key - 28;
+        return node < 0 || (ancestors[static_cast<std::size_t>(at.query)] >> node & 1) != 0;
+      },
+      "tree");
 }
 
 // Queries of all heads that share keys are rows of one block, and the keys are split.
@@ -324,12 +323,11 @@ TEST_P(Flash, FewQueriesOverManyKeys) {
         return s - at.per_head(slopes) * at.distance();
       },
       slopes);
-  check<half>(device, shape, alibi, flash::causal() && flash::window(400, 0),
-              [](double s, const Place &at) {
-                return Dual{s - 0.5 / double(1 << at.head) * at.distance};
-              },
-              [](const Place &at) { return at.distance >= 0 && at.distance <= 400; },
-              "alibi of few queries");
+  check<half>(
+      device, shape, alibi, flash::causal() && flash::window(400, 0),
+      [](double s, const Place &at) { return Dual{s - 0.5 / double(1 << at.head) * at.distance}; },
+      [](const Place &at) { return at.distance >= 0 && at.distance <= 400; },
+      "alibi of few queries");
 }
 
 TEST_P(Flash, EveryOperationHasItsDerivative) {
@@ -338,36 +336,40 @@ TEST_P(Flash, EveryOperationHasItsDerivative) {
                    scores, flash::everything(), reference, everywhere, what);
   };
   using flash::At, flash::Score;
-  check(flash::scores([](Score s, const At &) { return exp(s * 0.25f) / (1.0f + exp(-s)); }),
-        [](double s, const Place &) {
-          const double e = std::exp(s / 4), n = 1 + std::exp(-s);
-          return Dual{e / n, e / 4 / n + e * std::exp(-s) / (n * n)};
-        },
-        "exp and division");
-  check(flash::scores([](Score s, const At &) { return 2.0f * log(1.0f + abs(s)) - s; }),
-        [](double s, const Place &) {
-          return Dual{2 * std::log(1 + std::fabs(s)) - s,
-                      2 * (s > 0 ? 1.0 : -1.0) / (1 + std::fabs(s)) - 1};
-        },
-        "log and abs");
-  check(flash::scores([](Score s, const At &at) {
-          return maximum(s, 0.1f * s) * sigmoid(s) + minimum(s, 0.5f * at.distance());
-        }),
-        [](double s, const Place &at) {
-          const double g = 1 / (1 + std::exp(-s)), m = std::max(s, 0.1 * s),
-                       slope = s >= 0.1 * s ? 1 : 0.1;
-          return Dual{m * g + std::min(s, 0.5 * at.distance),
-                      slope * g + m * g * (1 - g) + (s <= 0.5 * at.distance ? 1 : 0)};
-        },
-        "maximum, minimum and sigmoid");
-  check(flash::scores([](Score s, const At &at) {
-          return where(at.query() % 2 == 0, soft_cap(s, 1.5f), s * s - 2.0f);
-        }),
-        [](double s, const Place &at) {
-          const double t = std::tanh(s / 1.5);
-          return at.query % 2 == 0 ? Dual{1.5 * t, 1 - t * t} : Dual{s * s - 2, 2 * s};
-        },
-        "where, soft cap and a square");
+  check(
+      flash::scores([](Score s, const At &) { return exp(s * 0.25f) / (1.0f + exp(-s)); }),
+      [](double s, const Place &) {
+        const double e = std::exp(s / 4), n = 1 + std::exp(-s);
+        return Dual{e / n, e / 4 / n + e * std::exp(-s) / (n * n)};
+      },
+      "exp and division");
+  check(
+      flash::scores([](Score s, const At &) { return 2.0f * log(1.0f + abs(s)) - s; }),
+      [](double s, const Place &) {
+        return Dual{2 * std::log(1 + std::fabs(s)) - s,
+                    2 * (s > 0 ? 1.0 : -1.0) / (1 + std::fabs(s)) - 1};
+      },
+      "log and abs");
+  check(
+      flash::scores([](Score s, const At &at) {
+        return maximum(s, 0.1f * s) * sigmoid(s) + minimum(s, 0.5f * at.distance());
+      }),
+      [](double s, const Place &at) {
+        const double g = 1 / (1 + std::exp(-s)), m = std::max(s, 0.1 * s),
+                     slope = s >= 0.1 * s ? 1 : 0.1;
+        return Dual{m * g + std::min(s, 0.5 * at.distance),
+                    slope * g + m * g * (1 - g) + (s <= 0.5 * at.distance ? 1 : 0)};
+      },
+      "maximum, minimum and sigmoid");
+  check(
+      flash::scores([](Score s, const At &at) {
+        return where(at.query() % 2 == 0, soft_cap(s, 1.5f), s * s - 2.0f);
+      }),
+      [](double s, const Place &at) {
+        const double t = std::tanh(s / 1.5);
+        return at.query % 2 == 0 ? Dual{1.5 * t, 1 - t * t} : Dual{s * s - 2, 2 * s};
+      },
+      "where, soft cap and a square");
 }
 
 TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
@@ -428,6 +430,129 @@ TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
   EXPECT_EQ(bits(gradients.dk), bits(knownGradients.dk));
   ASSERT_TRUE(gradients.dsinks);
   EXPECT_EQ(bits(*gradients.dsinks), bits(*knownGradients.dsinks));
+}
+
+// All kinds of learned operands in one lambda, whose gradients are sums of those of the scores.
+TEST_P(Flash, LearnedOperandsHaveGradients) {
+  using flash::Along, flash::Learned;
+  const auto scores = [](flash::Score s, const flash::At &at, Learned<Along::heads> slope,
+                         Learned<Along::queries> query, Learned<Along::keys> key) {
+    return s * at.per_query(query) + at.per_key(key) - at.per_head(slope) * at.distance();
+  };
+  const auto tables = [](flash::Score s, const flash::At &at, Learned<Along::distances> table,
+                         Learned<Along::distances, 1> near) {
+    return s + at.by_distance(table) + at.by_distance(near) * 2.0f;
+  };
+  // Tiles are as wide as high, higher, wider, and of the library; tables are wider and narrower
+  // than the sequences, or there are none.
+  const std::vector<std::array<std::int64_t, 3>> ways{{32, 32, 7}, {64, 32, 200}, {32, 64, 1},
+                                                      {0, 0, 40},  {32, 64, 0},   {0, 0, 0}};
+  for (const auto &[m, n, reach] : ways) {
+    const Shape shape{.batches = 2, .heads = 4, .kvHeads = 2, .queries = 70, .keys = 90};
+    const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+    const Data<float> data(shape);
+    std::mt19937 engine(3);
+    std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
+    struct Operand {
+      std::array<std::int64_t, 3> extents;
+      std::vector<float> values;
+      std::vector<double> gradient;
+      double value(std::int64_t b, std::int64_t h, std::int64_t w) const {
+        return double(values[index(b, h, w)]);
+      }
+      std::size_t index(std::int64_t b, std::int64_t h, std::int64_t w) const {
+        return static_cast<std::size_t>(
+            ((extents[0] == 1 ? 0 : b) * extents[1] + (extents[1] == 1 ? 0 : h)) * extents[2] + w);
+      }
+    };
+    const auto operand = [&](std::int64_t b, std::int64_t h, std::int64_t w) {
+      Operand result{{b, h, w}, {}, std::vector<double>(static_cast<std::size_t>(b * h * w))};
+      for (std::int64_t i = 0; i < b * h * w; ++i)
+        result.values.push_back(uniform(engine));
+      return result;
+    };
+    Operand slope = operand(1, H, 1), query = operand(B, 1, Sq), key = operand(1, 1, Sk),
+            table = operand(1, H, 2 * reach + 1), near = operand(B, H, 5);
+    const auto entry = [](const Place &at, std::int64_t reach) {
+      return std::clamp<std::int64_t>(std::int64_t(-at.distance), -reach, reach) + reach;
+    };
+    const auto visible = [](const Place &at) { return at.distance >= -20; };
+    const ScoreReference reference = [&, reach = reach](double s, const Place &at) {
+      if (reach > 0)
+        return Dual{s + table.value(at.batch, at.head, entry(at, reach)) +
+                    2 * near.value(at.batch, at.head, entry(at, 2))};
+      const double factor = query.value(at.batch, at.head, at.query);
+      return Dual{s * factor + key.value(at.batch, at.head, at.key) -
+                      slope.value(at.batch, at.head, 0) * at.distance,
+                  factor};
+    };
+    const double scale = 1 / std::sqrt(double(D));
+    const Results wanted = expected(data, reference, visible, scale);
+    for (std::int64_t b = 0; b < B; ++b)
+      for (std::int64_t h = 0; h < H; ++h)
+        for (std::int64_t i = 0; i < Sq; ++i)
+          for (std::int64_t j = 0; j < Sk; ++j) {
+            const Place at{b, h, i, j, double(i + Sk - Sq - j)};
+            if (!visible(at))
+              continue;
+            const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk + j;
+            double product = 0, dp = 0, delta = 0;
+            for (std::int64_t d = 0; d < D; ++d)
+              product += ::at(data.q, row * D + d) * ::at(data.k, kvRow * D + d) * scale;
+            for (std::int64_t d = 0; d < Dv; ++d) {
+              dp += ::at(data.dO, row * Dv + d) * ::at(data.v, kvRow * Dv + d);
+              delta +=
+                  ::at(data.dO, row * Dv + d) * wanted.o[static_cast<std::size_t>(row * Dv + d)];
+            }
+            const double ds =
+                std::exp(reference(product, at).value - wanted.lse[static_cast<std::size_t>(row)]) *
+                (dp - delta);
+            slope.gradient[slope.index(b, h, 0)] -= ds * at.distance;
+            query.gradient[query.index(b, h, i)] += ds * product;
+            key.gradient[key.index(b, h, j)] += ds;
+            table.gradient[table.index(b, h, entry(at, reach))] += ds;
+            near.gradient[near.index(b, h, entry(at, 2))] += 2 * ds;
+          }
+    const auto upload = [&](const Operand &of) {
+      const auto gradient = device.allocate<float>(of.values.size());
+      gradient.poison();
+      const auto shaped = [&](const Buffer<float> &buffer) {
+        const auto &[b, h, w] = of.extents;
+        return tensor(buffer, {b, h, w});
+      };
+      return flash::learned(Tensor<const float, 3>(shaped(device.upload(of.values))),
+                            shaped(gradient));
+    };
+    const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+    const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+    const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+    const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+    const auto visibility = flash::window(std::nullopt, 20);
+    const std::string what = "tiles " + std::to_string(m) + " by " + std::to_string(n);
+    const auto compare = [&, m = m, n = n](const auto &call) {
+      flash::Options options{.exact = true};
+      const auto [o, lse] = flash::attend(device.stream(), q, k, v, call, visibility, options);
+      if (m > 0)
+        options.config = {{"q_m", m}, {"q_n", n}, {"q_warps", 4}};
+      const auto gradients =
+          flash::backward(device.stream(), q, k, v, o, lse, dO, call, visibility, options);
+      expectNear(o, wanted.o, 2e-5, what + ", o");
+      expectNear(gradients.dq, wanted.dq, 2e-5, what + ", dq");
+      expectNear(gradients.dk, wanted.dk, 2e-5, what + ", dk");
+    };
+    if (reach > 0) {
+      const auto ofTable = upload(table), ofNear = upload(near);
+      compare(flash::scores(tables, ofTable, ofNear));
+      expectNear(ofTable.gradient, table.gradient, 2e-5, what + ", of distances");
+      expectNear(ofNear.gradient, near.gradient, 2e-5, what + ", of few distances");
+    } else {
+      const auto ofHeads = upload(slope), ofQueries = upload(query), ofKeys = upload(key);
+      compare(flash::scores(scores, ofHeads, ofQueries, ofKeys));
+      expectNear(ofHeads.gradient, slope.gradient, 2e-5, what + ", of heads");
+      expectNear(ofQueries.gradient, query.gradient, 2e-5, what + ", of queries");
+      expectNear(ofKeys.gradient, key.gradient, 2e-5, what + ", of keys");
+    }
+  }
 }
 
 TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {

@@ -1,5 +1,7 @@
 // At: where a block of scores lies, and what operands have there.
 #pragma once
+#include <sectile/flash/learned.h>
+#include <sectile/flash/score.h>
 #include <sectile/sectile.h>
 
 namespace sectile::flash {
@@ -20,7 +22,8 @@ struct At {
   Int row, column;        // numbers of the block's first query and first key
   int rows = 0, keys = 0; // extents of the block
   bool keysFirst = false; // a block is [keys, rows] in place of [rows, keys]
-  int heads = 1;          // row r is of query r / heads of the head numbered r % heads from there on
+  int heads = 1; // row r is of query r / heads of the head numbered r % heads from there on
+  LearnedUses *learned = nullptr; // where gradients are traced: those that are used
 
   Int batch() const { return sequence.batch; }
   // The query head; where rows are of several heads, that of each row.
@@ -77,7 +80,29 @@ struct At {
                      : view.tile(rows, keys).load(row / rows, column / keys);
   }
 
+  // Of learned operands, with their derivatives.
+  template <int Tag> Score per_head(const Learned<Along::heads, Tag> &of) const {
+    return withSlope(of, Along::heads, per_head(of.values.fix(2, 0)));
+  }
+  template <int Tag> Score per_query(const Learned<Along::queries, Tag> &of) const {
+    return withSlope(of, Along::queries, per_query(of.values));
+  }
+  template <int Tag> Score per_key(const Learned<Along::keys, Tag> &of) const {
+    return withSlope(of, Along::keys, per_key(of.values));
+  }
+  template <int Tag> Score by_distance(const Learned<Along::distances, Tag> &of) const {
+    return withSlope(of, Along::distances, atDistance(of.values));
+  }
+
 private:
+  template <class L> Score withSlope(const L &of, Along along, const Tile<float> &values) const {
+    const Score score(values);
+    if (!learned)
+      return score;
+    learned->insert_or_assign(L::slot, LearnedUse{along, of.parts});
+    return score.as(L::slot);
+  }
+  Tile<float> atDistance(const View<const float, 3> &table) const;
   // The number along an axis that may have extent 1 for all, and the place of its element.
   template <class V> static Int number(const V &view, int axis, const Int &wanted) {
     return maximum(minimum(wanted, view.extent(axis) - 1), 0);

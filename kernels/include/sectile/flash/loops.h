@@ -28,7 +28,8 @@ SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exac
 // A lambda of flash::scores with its operands.
 struct Modifier {
   std::function<Score(const Score &, const At &)> function = {}; // none: scores stay as they are
-  bool hides = false; // by scores of -inf, or by others that are not finite
+  bool hides = false;  // by scores of -inf, or by others that are not finite
+  bool learns = false; // some operands are learned
 };
 
 // Numbers of a launch.
@@ -42,12 +43,13 @@ struct Numbers {
 SECTILE_STRUCT(Numbers, group, scale, seed, threshold, grow)
 
 template <class T> struct ForwardTensors {
-  View<const T, 4> q, k, v; // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
-  View<T, 4> o;             // [B, Hq, Sq, Dv]
-  View<float, 3> lse;       // [B, Hq, Sq]
+  View<const T, 4> q, k, v;   // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
+  View<T, 4> o;               // [B, Hq, Sq, Dv]
+  View<float, 3> lse;         // [B, Hq, Sq]
   View<const float, 2> sinks; // [Hq, R]
 };
-template <class T> SECTILE_STRUCT(ForwardTensors<T>, q, k, v, o, lse, sinks)
+template <class T>
+SECTILE_STRUCT(ForwardTensors<T>, q, k, v, o, lse, sinks)
 
 // The forward pass of one program, or of one after another.
 template <class T>
@@ -64,7 +66,8 @@ template <class T, class Out> struct PartTensors {
   View<float, 4> lse;
   View<const float, 2> sinks;
 };
-template <class T, class Out> SECTILE_STRUCT((PartTensors<T, Out>), q, k, v, o, lse, sinks)
+template <class T, class Out>
+SECTILE_STRUCT((PartTensors<T, Out>), q, k, v, o, lse, sinks)
 template <class T, class Out>
 void traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
                 const Numbers &numbers, const Modifier &modifier, const AnyVisibility &visibility);
@@ -75,7 +78,8 @@ template <class T> struct BackwardTensors {
   View<const T, 4> q, k, v, dO; // as above, dO as o
   View<const float, 3> logs, delta;
 };
-template <class T> SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
+template <class T>
+SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
 
 // Of one program, those of a block of queries: dq as q.
 template <class T>

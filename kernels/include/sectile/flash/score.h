@@ -2,6 +2,7 @@
 // come along while gradients are traced.
 #pragma once
 #include <concepts>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sectile/sectile.h>
@@ -66,11 +67,13 @@ public:
   std::optional<Tile<float>> gradient(int slot, const Tile<float> &ofThis) const;
 
 private:
-  // tile * factor, each 1 where there is none.
+  // tile() * factor, each 1 where there is none. The tile is computed where a gradient is asked
+  // for: until then only what it is computed of needs registers.
+  using Lazy = std::function<Tile<float>()>;
   struct Slope {
-    std::optional<Tile<float>> tile;
+    Lazy tile;
     std::optional<Float> factor;
-    Slope times(const Score &by) const;
+    Slope times(const Lazy &by) const;
     Tile<float> of(const Tile<float> &gradient) const;
   };
   using Slopes = std::map<int, Slope>;
@@ -81,7 +84,7 @@ private:
   Score withValue(const Tile<float> &result) const; // of this one's precision, without slopes
   bool isNumber() const;
   Score scaled(const Float &number) const;
-  void addSlopes(const Score &of, const std::optional<Score> &by);
+  void addSlopes(const Score &of, const Lazy &by = {});
   static Score chosen(const Bool &first, const Tile<float> &result, const Score &a, const Score &b);
 
   // base * factor + offset.

@@ -156,11 +156,12 @@ template <Visible A, Visible B> struct And {
     const auto first = flash::sees(a, at), second = flash::sees(b, at);
     return first && second ? *first && *second : first ? first : second;
   }
-
 };
-template <Visible A, Visible B> SECTILE_STRUCT((And<A, B>), a, b)
+template <Visible A, Visible B>
+SECTILE_STRUCT((And<A, B>), a, b)
 
-template <Visible A, Visible B> struct Or {
+template <Visible A, Visible B>
+struct Or {
   A a;
   B b;
   Interval keysOf(const Sequence &sequence, const Int &query) const {
@@ -177,11 +178,13 @@ private:
                   flash::sees(visibility, at));
   }
 };
-template <Visible A, Visible B> SECTILE_STRUCT((Or<A, B>), a, b)
+template <Visible A, Visible B>
+SECTILE_STRUCT((Or<A, B>), a, b)
 
 // What follows the fixed parameters of a lambda, as one struct.
 // call: f(before..., the operands...).
-template <class... P> struct Operands;
+template <class... P>
+struct Operands;
 template <> struct Operands<> {
   template <class F, class... Before> auto call(const F &f, const Before &...before) const {
     return f(before...);
@@ -195,44 +198,47 @@ template <class P, class... Rest> struct Operands<P, Rest...> {
     return rest.call(f, before..., first);
   }
 };
-template <class P, class... Rest> SECTILE_STRUCT((Operands<P, Rest...>), first, rest)
+template <class P, class... Rest>
+SECTILE_STRUCT((Operands<P, Rest...>), first, rest)
 
 namespace detail {
 
-// Of a lambda's parameters all but the first `Fixed`, as Operands.
-template <class M> struct Signature {
-  static_assert(sectile::detail::always_false<M>,
-                "what flash calls is a lambda with typed parameters, not mutable");
-};
-template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> {
-  using Parameters = std::tuple<std::remove_cvref_t<P>...>;
-};
-template <class R, class C, class... P>
-struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
+  // Of a lambda's parameters all but the first `Fixed`, as Operands.
+  template <class M> struct Signature {
+    static_assert(sectile::detail::always_false<M>,
+                  "what flash calls is a lambda with typed parameters, not mutable");
+  };
+  template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> {
+    using Parameters = std::tuple<std::remove_cvref_t<P>...>;
+  };
+  template <class R, class C, class... P>
+  struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
 
-template <std::size_t Fixed, class Parameters, class Indices> struct OperandsAfter;
-template <std::size_t Fixed, class Parameters, std::size_t... I>
-struct OperandsAfter<Fixed, Parameters, std::index_sequence<I...>> {
-  using type = Operands<std::tuple_element_t<Fixed + I, Parameters>...>;
-};
-template <std::size_t Fixed, class F> constexpr auto operandsOf() {
-  static_assert(std::is_empty_v<F> && std::is_default_constructible_v<F>,
-                "a lambda that flash calls captures nothing, because its kernel is compiled once: "
-                "pass what it needs as operands");
-  if constexpr (requires { &F::operator(); }) {
-    using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
-    static_assert(std::tuple_size_v<Parameters> >= Fixed,
-                  "a lambda of flash::scores takes (Score, const At &, operands...), one of "
-                  "flash::where (const At &, operands...)");
-    return std::type_identity<typename OperandsAfter<
-        Fixed, Parameters, std::make_index_sequence<std::tuple_size_v<Parameters> - Fixed>>::type>();
-  } else {
-    static_assert(sectile::detail::always_false<F>,
-                  "a lambda that flash calls has typed parameters, it is not a generic one");
+  template <std::size_t Fixed, class Parameters, class Indices> struct OperandsAfter;
+  template <std::size_t Fixed, class Parameters, std::size_t... I>
+  struct OperandsAfter<Fixed, Parameters, std::index_sequence<I...>> {
+    using type = Operands<std::tuple_element_t<Fixed + I, Parameters>...>;
+  };
+  template <std::size_t Fixed, class F> constexpr auto operandsOf() {
+    static_assert(
+        std::is_empty_v<F> && std::is_default_constructible_v<F>,
+        "a lambda that flash calls captures nothing, because its kernel is compiled once: "
+        "pass what it needs as operands");
+    if constexpr (requires { &F::operator(); }) {
+      using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
+      static_assert(std::tuple_size_v<Parameters> >= Fixed,
+                    "a lambda of flash::scores takes (Score, const At &, operands...), one of "
+                    "flash::where (const At &, operands...)");
+      return std::type_identity<typename OperandsAfter<
+          Fixed, Parameters,
+          std::make_index_sequence<std::tuple_size_v<Parameters> - Fixed>>::type>();
+    } else {
+      static_assert(sectile::detail::always_false<F>,
+                    "a lambda that flash calls has typed parameters, it is not a generic one");
+    }
   }
-}
-template <std::size_t Fixed, class F>
-using OperandsOf = typename decltype(operandsOf<Fixed, F>())::type;
+  template <std::size_t Fixed, class F>
+  using OperandsOf = typename decltype(operandsOf<Fixed, F>())::type;
 
 } // namespace detail
 
@@ -241,7 +247,8 @@ template <class F> struct Where {
   detail::OperandsOf<1, F> operands;
   Bool sees(const At &at) const { return operands.call(F{}, at); }
 };
-template <class F> SECTILE_STRUCT(Where<F>, operands)
+template <class F>
+SECTILE_STRUCT(Where<F>, operands)
 
 // A visibility of whatever type, while a kernel is traced.
 class AnyVisibility {
