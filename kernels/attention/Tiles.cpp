@@ -95,6 +95,9 @@ constexpr Row queryGradients[] = {
     {threads, 64, {}, {32, 32, 4}},
     {threads, any, {}, {16, 16, 4}},
     {threads32, 64, {}, {32, 32, 4}},
+    // Dropout draws for 16 keys at least.
+    {threads32, 128, {.with = dropout}, {16, 16, 4}},
+    {threads32, any, {.with = dropout}, {16, 16, 4, plain, 1}},
     {threads32, 128, {}, {16, 8, 4}},
     {threads32, any, {}, {16, 8, 4, plain, 1}},
 };
@@ -133,6 +136,9 @@ constexpr Row keyGradients[] = {
     {threads, 64, {}, {32, 32, 4}},
     {threads, any, {}, {16, 16, 4}},
     {threads32, 64, {}, {32, 32, 4}},
+    // Dropout draws for 16 queries at least.
+    {threads32, 128, {.with = dropout}, {16, 16, 4}},
+    {threads32, any, {.with = dropout}, {16, 16, 4, plain, 1}},
     {threads32, 128, {}, {8, 16, 4}},
     {threads32, any, {}, {8, 16, 4, plain, 1}},
 };
