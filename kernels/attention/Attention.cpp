@@ -6,6 +6,7 @@
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionScores.h"
 #include "kernels/attention/PackedHeads.h"
+#include "kernels/attention/Tiles.h"
 #include <algorithm>
 #include <array>
 
@@ -101,69 +102,13 @@ KernelSpec sectile::attentionSpec() {
   spec.defaults = [](const Invocation &call, const std::string &target) {
     if (std::optional<Config> packed = packedDefaults(call, target))
       return *packed;
-    const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-    const bool wide = call.dtype("q") == DType::float32,
-               units = hasMatrixUnits(target, call.dtype("q"));
-    if (hasWarpgroupUnits(target, call.dtype("q"))) {
-      // Two warpgroups share the keys, where that leaves programs enough and no more rows are
-      // computed in vain; in causal order the first 64 rows of a single block would see keys in
-      // vain. Of narrow rows two blocks share a multiprocessor, and one multiplies while the other
-      // does not; of wider ones, and where scores take long or rows see many keys, each warpgroup's
-      // products run beside its own softmax and the other's. Where rows see few keys, programs
-      // fetch for the next block while they store one: of narrow rows, too, one program of a
-      // multiprocessor is faster then. But rows that are little wider wait long for their first
-      // keys, which come in lines of 32 bytes where the width is an odd multiple of 16: there it is
-      // two blocks again.
-      const std::int64_t queries = extentOr0(call, "Sq"),
-                         heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
-                         blocks = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
-      const bool fits = queries >= 256 || (2 * ceilDiv(queries, 128) == ceilDiv(queries, 64) &&
-                                           (queries > 128 || !call.options.flag("causal"))),
-                 pair = queries >= 1024 || (d > 64 && fits && blocks >= units),
-                 tiles = takes(call, "bias") || takes(call, "mask"),
-                 capped = takes(call, "softcap"), narrow = d <= 64,
-                 equal = !call.options.flag("causal") || heads % 2 == 0; // all pairs of blocks
-      const double seen = pair ? visiblePairs(call) / double(heads * queries) : 0; // by a row
-      const bool shortLines = paddedWidth(d) % 32 != 0,
-                 waits = !narrow && d <= 96 && !tiles && !capped && !takes(call, "dropout") &&
-                         seen <= (shortLines ? 1024 : 256),
-                 many = seen >= 2048,
-                 persistent = pair && !waits && !tiles && equal && blocks > units &&
-                              !(narrow && capped) && seen <= (d > 128 ? 512 : 2048),
-                 overlap = pair && !waits &&
-                           (!narrow || (many && !capped) || tiles || persistent ||
-                            takes(call, "dropout"));
-      // A bias and a mask beside wide rows take the room of half the keys.
-      const std::int64_t keys = d > 128          ? (pair ? 64 : 32)
-                                : !pair || waits ? 64
-                                : d > 64   ? (takes(call, "bias") && takes(call, "mask") ? 64 : 128)
-                                : !overlap ? 96
-                                : many && !tiles && !capped ? 160
-                                                            : 128;
-      return Config{{"m", pair ? 128 : 64}, {"n", keys},          {"warps", pair ? 8 : 4},
-                    {"stages", 2},          {"overlap", overlap}, {"persistent", persistent},
-                    {"programs", units},    {"packed", 0},        {"splits", 1}};
-    }
-    // With WMMA the registers do not hold 64 keys, nor 64 rows of more than 64 elements.
-    const bool wmma = units && target.starts_with("gfx1");
-    const bool large = d > 128 || wide || (d > 64 && (wmma || !units));
-    // A warp of 32 rows reads keys and values half as often from shared memory as one of 16, but
-    // registers must hold their outputs, and there have to be blocks enough.
-    const bool tall = units && d <= 64 && !wide && extentOr0(call, "Sq") >= 1024;
-    return Config{{"m", large  ? 32
-                        : tall ? 128
-                               : 64},
-                  {"n", d > 128 && wide ? 16
-                        : large || wmma ? 32
-                                        : 64},
-                  {"warps", wmma && d > 128 ? 8 : 4},
-                  // A step of narrow rows is few bytes: one more is under way.
-                  {"stages", tall && d <= 16 ? 3 : 2},
-                  {"overlap", 0},
-                  {"persistent", 0},
-                  {"programs", multiprocessors(target)},
-                  {"packed", 0},
-                  {"splits", 1}};
+    const tiles::Row &row = tiles::rowFor(tiles::Pass::forward, call, target);
+    Config config = tiles::fields(row);
+    config.insert({{"persistent", row.tile.schedule == tiles::Schedule::persistent},
+                   {"programs", multiprocessors(target)},
+                   {"packed", 0},
+                   {"splits", 1}});
+    return config;
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},

@@ -10,8 +10,8 @@
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionScores.h"
 #include "kernels/attention/References.h"
+#include "kernels/attention/Tiles.h"
 #include <limits>
-#include <sectile/tuning.h>
 #include <utility>
 
 using namespace sectile;
@@ -136,69 +136,10 @@ Kernel sinkGradients{
       dsinks.at(row).tile(config.sinks).store(0, sums);
     }};
 
-// Whether a call has options that take registers, which are then no longer there for scores.
-bool hasOptions(const Invocation &call) {
-  return takes(call, "dropout") || takes(call, "bias") || takes(call, "mask") ||
-         takes(call, "softcap");
-}
-
-// Two warpgroups where one does not hold the gradients of 64 wide rows. In long loops a warp of its
-// own copies, and products run beside the arithmetic between them; of narrow rows, blocks that
-// share a multiprocessor do as well for dq, and where loops are short.
-Config warpgroupDefaults(const Invocation &call, std::int64_t d) {
-  const std::int64_t queries = extentOr0(call, "Sq");
-  const bool pair = d > 64, wide = d > 128, overlap = wide || queries >= (pair ? 1024 : 2048),
-             together = pair && overlap;
-  const bool drops = takes(call, "dropout"), options = hasOptions(call);
-  return Config{{"q_m", together && d <= 192 ? 128 : 64},
-                {"q_n", together && !wide && !options ? 128 : 64},
-                {"q_warps", wide || together ? 8 : 4},
-                {"q_stages", 2},
-                {"q_overlap", together},
-                {"kv_n", !wide && (pair || overlap) ? 128 : 64},
-                {"kv_m", overlap && drops ? 32 : 64},
-                {"kv_warps", pair || overlap ? 8 : 4},
-                {"kv_stages", wide ? 2 : 3},
-                {"kv_overlap", overlap}};
-}
-
-Config tilesOf(const Invocation &call, const std::string &target) {
-  const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  const bool wide = call.dtype("q") == DType::float32,
-             matrix = hasMatrixUnits(target, call.dtype("q"));
-  // With WMMA the registers of four warps do not hold the tiles of wide rows.
-  if (matrix && target.starts_with("gfx1") && d > 64) {
-    const std::int64_t held = d > 128 ? 16 : 64;
-    return Config{{"q_m", held},    {"q_n", d > 128 ? 16 : 32},
-                  {"q_warps", 8},   {"q_stages", 2},
-                  {"q_overlap", 0}, {"kv_n", held},
-                  {"kv_m", 16},     {"kv_warps", 8},
-                  {"kv_stages", 2}, {"kv_overlap", 0}};
-  }
-  if (hasWarpgroupUnits(target, call.dtype("q")))
-    return warpgroupDefaults(call, d);
-  if (matrix && !wide && d <= 128)
-    return Config{{"q_m", 64},
-                  {"q_n", 32},
-                  {"q_warps", 4},
-                  {"q_stages", 2},
-                  {"q_overlap", 0},
-                  {"kv_n", 64},
-                  {"kv_m", d > 64 ? 16 : 64},
-                  {"kv_warps", 4},
-                  {"kv_stages", 3},
-                  {"kv_overlap", 0}};
-  // Rows of the side that is looped over, and of the one that a program holds. Without matrix units
-  // each thread holds the odd factor of a width whole.
-  std::int64_t step = d > 128 || (wide && d > 64) ? 16 : 32, held = wide && d > 128 ? 16 : 32;
-  if (!matrix && d > 64) {
-    step = wide ? 8 : 16;
-    held = 16;
-  }
-  const std::int64_t stages = wide && d > 128 ? 1 : 2;
-  return Config{{"q_m", held},         {"q_n", step},    {"q_warps", 4}, {"q_stages", stages},
-                {"q_overlap", 0},      {"kv_m", step},   {"kv_n", held}, {"kv_warps", 4},
-                {"kv_stages", stages}, {"kv_overlap", 0}};
+Config fieldsOf(const tiles::Row &forQueries, const tiles::Row &forKeys) {
+  Config config = tiles::fields(forQueries, "q_");
+  config.merge(tiles::fields(forKeys, "kv_"));
+  return config;
 }
 
 // Bytes of a query head that the loop for dk and dv touches, with the sums of dq.
@@ -244,29 +185,10 @@ std::int64_t partsFor(const Invocation &call, const Config &config, const std::s
   return best;
 }
 
-// ring_attention's gradients, made of attention's, have no such option.
-bool allowsAnyOrder(const Invocation &call) {
-  return call.options.values.contains("unordered") && call.options.flag("unordered");
-}
-
-// Whether programs for dk and dv sum dq as well: five products in place of seven, but programs that
-// add to the same rows do it in any order. What clears and converts the sums of dq takes longer
-// than that where there is little to do.
-bool isFused(const Invocation &call, const Config &config) {
-  constexpr double enough = 1e10; // multiplications of one product
-  const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  return allowsAnyOrder(call) && numerics() == Numerics::any && config.at("kv_overlap") &&
-         extentOr0(call, "Sq") >= 2048 &&
-         visiblePairs(call) * double(call.extent("D") + call.extent("Dv")) / 2 >= enough &&
-         (d <= 64 || (d <= 128 && !hasOptions(call)));
-}
-
 Config backwardDefaults(const Invocation &call, const std::string &target) {
-  Config config = tilesOf(call, target);
-  config["fused"] = isFused(call, config);
-  // The wait for dq is most of a step of narrow heads.
-  if (config.at("fused") && std::max(call.extent("D"), call.extent("Dv")) <= 64)
-    config["kv_stages"] = 4;
+  const tiles::Row &forKeys = tiles::rowFor(tiles::Pass::keyGradients, call, target);
+  Config config = fieldsOf(tiles::rowFor(tiles::Pass::queryGradients, call, target), forKeys);
+  config["fused"] = forKeys.tile.schedule == tiles::Schedule::fused;
   config["kv_parts"] = partsFor(call, config, target);
   return config;
 }
@@ -365,7 +287,10 @@ KernelSpec sectile::attentionGradientsSpec() {
                                    attentionSettings(call, inputs), 0, arithmetic);
     return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
   };
-  spec.defaults = tilesOf;
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    return fieldsOf(tiles::rowFor(tiles::Pass::queryGradients, call, target),
+                    tiles::rowFor(tiles::Pass::keyGradients, call, target));
+  };
   spec.spaces = {backwardSpace("q"), backwardSpace("kv")};
   return spec;
 }

@@ -120,15 +120,6 @@ KernelSpec sectile::attentionVarlenSpec() {
                                            attentionSettings(call, inputs), arithmetic);
     return std::vector{result.o, result.lse};
   };
-  spec.defaults = [dense = spec.defaults](const Invocation &call, const std::string &target) {
-    const std::int64_t d = std::max(call.extent("D"), call.extent("Dv")),
-                       sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
-    if (d > 64 && hasWarpgroupUnits(target, call.dtype("q")) &&
-        call.extent("Tq") / sequences >= 1024)
-      return Config{
-          {"m", 128}, {"n", d > 128 ? 64 : 128}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
-    return dense(call, target);
-  };
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");

@@ -358,6 +358,10 @@ bool sectile::takes(const Invocation &call, const std::string &name) {
          (std::ranges::any_of(call.kernel->options, named) && call.options.number(name) > 0);
 }
 
+bool sectile::allowsAnyOrder(const Invocation &call) {
+  return call.options.values.contains("unordered") && call.options.flag("unordered");
+}
+
 std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {
   const auto extent = call.extents.find(axis);
   return extent == call.extents.end() ? 0 : extent->second;

@@ -103,6 +103,8 @@ std::int64_t extentOr0(const Invocation &call, const std::string &axis);
 // Whether a call has this input, or a number above 0 for this option. Kernels of the family that
 // know no such thing take none.
 bool takes(const Invocation &call, const std::string &name);
+// Whether dq may be summed in any order, an option that not all kernels of the family have.
+bool allowsAnyOrder(const Invocation &call);
 
 // Query heads that share a head of the keys.
 std::int64_t groupOf(const Invocation &call);

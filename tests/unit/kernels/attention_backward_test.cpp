@@ -286,4 +286,14 @@ TEST_P(AttentionAnywhere, AllTogether) {
           {"attention_backward", {{"Sq", 65}, {"Sk", 33}}, {{"causal", "true"}}, {}, "f32"}));
 }
 
+// Without matrix units tiles of wide f32 rows are smaller than what dropout draws at once.
+TEST_P(AttentionAnywhere, DropoutOfWideRows) {
+  for (int width : {72, 144})
+    expectRight(device, consistent({"attention_backward",
+                                    {{"Sq", 33}, {"Sk", 45}, {"D", width}, {"Dv", width}},
+                                    {{"dropout", "0.2"}},
+                                    {},
+                                    "f32"}));
+}
+
 } // namespace
