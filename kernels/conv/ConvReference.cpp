@@ -24,17 +24,6 @@ bool under(const ConvAxis &axis, std::int64_t place, std::int64_t tap, std::int6
   return element >= 0 && element < extent;
 }
 
-template <class Numbers>
-auto loadOperand(const Numbers &numbers, const Invocation &call, const HostArray &array,
-                 Arithmetic arithmetic) {
-  auto values = numbers.load(array);
-  if (arithmetic == Arithmetic::own && array.dtype == DType::float32 &&
-      call.options.choice("precision") == "tf32")
-    for (auto &value : values)
-      value = truncateToTf32(static_cast<float>(value));
-  return values;
-}
-
 // Calls body(p, q, h, w, r, s) for all taps over all places that are not in the padding.
 template <class Body> void forTaps(const Invocation &call, const ConvShape &shape, Body &&body) {
   for (std::int64_t p = 0; p < call.extent("P"); ++p)
