@@ -99,6 +99,12 @@ std::size_t Binding::layOut(std::string_view field, DType dtype, std::span<std::
     use.lengths(index, dtype, rank, extents.data(), strides.data());
   else
     use.mergedLengths(index, dtype, rank, rank == count ? dots : 0, extents.data(), strides.data());
+  // One of an axis 1|B serves all of B.
+  for (std::size_t i = 0; i < rank && rank == count && !spec->output; ++i)
+    if (const std::string &axis = spec->axes[i]; axis.starts_with("1|") && extents[i] == 1) {
+      extents[i] = call.extents.at(axis.substr(2));
+      strides[i] = 0;
+    }
   return index;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/HostArray.h"
 #include <algorithm>
+#include <sectile/kernel_spec.h>
 
 namespace sectile {
 
@@ -17,6 +18,30 @@ template <class Draw> void fillDrawn(HostArray &array, Draw &&draw) {
   for (std::size_t at = 0; at < array.data.size(); at += drawn.data.size())
     std::copy_n(drawn.data.begin(), std::min(drawn.data.size(), array.data.size() - at),
                 array.data.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// For ArgumentSpec::sample: numbers within a range,
+inline auto sampleUniform(double from, double to) {
+  return [=](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+    std::uniform_real_distribution<double> number(from, to);
+    fillDrawn(array, [&] { return number(random); });
+  };
+}
+// integers within a range, its ends included,
+inline auto sampleIntegers(int from, int to) {
+  return [=](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+    std::uniform_int_distribution<int> number(from, to);
+    fillDrawn(array, [&] { return number(random); });
+  };
+}
+// and normal numbers with this deviation, or such integers where the array has integers.
+inline auto sampleNormal(double deviation, int from = -127, int to = 127) {
+  return [=](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    if (!is_floating(array.dtype))
+      return sampleIntegers(from, to)(call, array, random);
+    std::normal_distribution<double> number;
+    fillDrawn(array, [&] { return deviation * number(random); });
+  };
 }
 
 } // namespace sectile

@@ -140,6 +140,26 @@ void KernelSpec::add_arguments(const std::vector<ArgumentRow> &rows) {
     arguments.push_back(parse(*this, row));
 }
 
+void KernelSpec::add_gradients(const std::vector<std::string> &inputs) {
+  for (const std::string &name : inputs) {
+    const auto input = std::find_if(arguments.begin(), arguments.end(), [&](const auto &one) {
+      return one.name == name && !one.output;
+    });
+    if (input == arguments.end())
+      throw InputError(this->name + ": there is no input '" + name + "' to have a gradient");
+    const bool isChoice = input->dtypes.size() > 1;
+    arguments.push_back({.name = "d" + name,
+                         .output = true,
+                         .with = input->optional ? name : "",
+                         .axes = input->axes,
+                         .stored = input->stored,
+                         .dtypes = isChoice ? std::vector<DType>() : input->dtypes,
+                         .like = isChoice ? name : input->like,
+                         .dtype_by = input->dtype_by,
+                         .doc = "gradient of " + name});
+  }
+}
+
 void KernelSpec::add_options(const std::vector<OptionRow> &rows) {
   for (const OptionRow &row : rows)
     options.push_back(parse(*this, row));

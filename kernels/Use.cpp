@@ -2,6 +2,7 @@
 #include "kernels/Use.h"
 #include "kernels/Workspace.h"
 #include "runtime/LaunchAccess.h"
+#include <algorithm>
 #include <sectile/error.h>
 #include <set>
 
@@ -154,6 +155,33 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
 
 std::int64_t Use::extent(const std::string &axis) const {
   return axis == "..." ? elementCount(call.leading) : call.extent(axis);
+}
+
+std::optional<std::int64_t> Use::fieldByName(std::string_view prefix, std::string_view name,
+                                             OptionSpec::Kind kind) const {
+  if (const auto chosen = config.find(std::string(prefix) + std::string(name));
+      chosen != config.end())
+    return chosen->second;
+  const KernelSpec &spec = *call.kernel;
+  for (const OptionSpec &option : spec.options)
+    if (option.name == name && option.kind == kind && call.options.given(option.name)) {
+      const std::string &value = call.options.choice(option.name);
+      switch (kind) {
+      case OptionSpec::flag:
+        return value == "true";
+      case OptionSpec::integer:
+        return call.options.integer(option.name);
+      case OptionSpec::choice:
+        return std::find(option.choices.begin(), option.choices.end(), value) -
+               option.choices.begin();
+      default:
+        return std::nullopt; // no field of a configuration holds it
+      }
+    }
+  for (std::size_t i = 0; i < spec.arguments.size(); ++i)
+    if (kind == OptionSpec::flag && spec.arguments[i].optional && spec.arguments[i].name == name)
+      return call.tensors[i].present;
+  return std::nullopt;
 }
 
 detail::Memory Use::memory(std::size_t argument) const {

@@ -79,6 +79,17 @@ struct Use::State {
 // For a kernel's parameter that this launch does not read.
 template <Element T, int N> Tensor<T, N> noTensor() { return {nullptr, {}, {}}; }
 
+// Of kernels with products of f32. A configuration's field of this name is a Precision.
+inline const OptionRow precisionOption{"precision: tf32|exact = tf32",
+                                       "of f32 products: through tf32 on tensor cores, or exact"};
+
+// The elements of a tensor, from its first one on, with other axes.
+template <int N, int M, class T>
+Tensor<T, N> withAxes(const Tensor<T, M> &x, const std::int64_t (&extents)[N],
+                      const std::int64_t (&strides)[N]) {
+  return {x.data(), std::to_array(extents), std::to_array(strides), x.memory()};
+}
+
 constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 } // namespace sectile

@@ -5,6 +5,7 @@
 #pragma once
 #include "kernels/conv/ImplicitGemm.h"
 #include "kernels/matmul/SharedSums.h"
+#include "kernels/matmul/TileOrder.h"
 #include <algorithm>
 #include <optional>
 
@@ -37,12 +38,10 @@ constexpr auto boxGemm = [](View<const T, 4> source, View<const T, 3> filters,
   const auto boxes = source.tile(config.images, config.rows, config.columns, depth);
   const auto multiply = [&](const Int &image, const Int &row, const Int &column, const Int &j) {
     auto sums = zeros<float>(m, n);
-    LoopOptions options;
-    if (config.persistent)
-      options.warp_specialize = true;
     // Counted, as one thread divides longer than the others multiply.
     Int block = 0, s = 0, r = 0, tap = 0;
-    for ([[maybe_unused]] auto step : range(0, filters.extent(1) * blocks, options)) {
+    for ([[maybe_unused]] auto step :
+         range(0, filters.extent(1) * blocks, copiedApart(config.persistent))) {
       const auto pixels = reshape(
           boxes.load_at(image * config.images, row * config.rows + config.startH + r * config.stepH,
                         column * config.columns + config.startW + s * config.stepW, block * depth),
@@ -107,12 +106,10 @@ constexpr auto boxFilterGradient = [](View<const T, 4> x, View<const T, 4> dy, V
   const auto [images, rows, columns, once] =
       dy.tiles(config.images, config.rows, config.columns, 1);
   const Int steps = images * rows * columns;
-  LoopOptions options;
-  options.warp_specialize = true;
   auto sums = zeros<float>(m, n);
   const Int from = part * steps / config.splits, to = (part + 1) * steps / config.splits;
   Int image = from / (rows * columns), row = from / columns % rows, column = from % columns;
-  for ([[maybe_unused]] auto step : range(from, to, options)) {
+  for ([[maybe_unused]] auto step : range(from, to, copiedApart(true))) {
     const auto gradients =
         reshape(dy.tile(config.images, config.rows, config.columns, m).load(image, row, column, i),
                 depth, m);

@@ -24,15 +24,15 @@ template <class T> Kernel conv2dDgradFew{"conv2d_dgrad", implicitGemm<T, Element
 struct SplitConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3, splits = 1;
   bool adds = false; // up the parts of splits
-  int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
-  bool exact = false;
+  int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  Precision precision = Precision::tf32;
   // Few channels: a tile has columns of several taps, so many of each. 0: of one.
   int flat = 0;
   int unit = 1, apart = 0;                     // of x, as of ConvConfig
   int unitOfGradient = 1, apartOfGradient = 0; // of dy
 };
-SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, adds, strideH, strideW, padH,
-               padW, dilationH, dilationW, exact, flat, unit, apart, unitOfGradient,
+SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, adds, stride_h, stride_w, pad_h,
+               pad_w, dilation_h, dilation_w, precision, flat, unit, apart, unitOfGradient,
                apartOfGradient)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
@@ -92,10 +92,10 @@ Kernel conv2dWgrad{
         return;
       }
       // Of a pixel's place, the element under this tap.
-      const PlaceAxis horizontal(config.strideW, config.padW, config.dilationW, 0, columns,
+      const PlaceAxis horizontal(config.stride_w, config.pad_w, config.dilation_w, 0, columns,
                                  dw.extent(4));
       const int gap = horizontal.gap();
-      const Int down = r * config.dilationH - config.padH,
+      const Int down = r * config.dilation_h - config.pad_h,
                 right = shortRuns(s, dw.extent(4)) * horizontal.move() + horizontal.offset();
       const auto underTap =
           x.ptr() + (wide(group) * stride(1) +
@@ -120,7 +120,7 @@ Kernel conv2dWgrad{
         const bool runs = config.apart > 0 && config.apart * sizeof(T) < 16;
         if (runs)
           pixels = pixelsOf(step * depth + arange(0, depth), images, height, width);
-        const Int row = pixels.row * config.strideH, column = horizontal.source(pixels.column);
+        const Int row = pixels.row * config.stride_h, column = horizontal.source(pixels.column);
         auto values = load(underTap + expand(wide(pixels.image) * stride(0) +
                                                  wide(row) * stride(3) + wide(column) * stride(4),
                                              1),
@@ -130,7 +130,7 @@ Kernel conv2dWgrad{
         const Int place = step * depth + arange(0, depth);
         auto above = load(gradients + expand(wide(place) * pixelOfGradient, 1),
                           expand(place < dy.extent(1), 1) && expand(isFilter, 0));
-        sums = dot(trans(above), values, sums, config.exact ? Precision::ieee : Precision::tf32);
+        sums = dot(trans(above), values, sums, config.precision);
         if (!runs) {
           pixels.column += apart.column;
           pixels.row += apart.row;
@@ -201,7 +201,7 @@ constexpr unsigned mostColumns = 128;
 // Powers of two, which change places without conflicts; at least 16 columns, so that all lanes
 // read other filters.
 void takePhases(ConvConfig &chosen, std::int64_t own) {
-  const auto stride = static_cast<unsigned>(chosen.strideW), few = static_cast<unsigned>(own);
+  const auto stride = static_cast<unsigned>(chosen.stride_w), few = static_cast<unsigned>(own);
   chosen.phases =
       static_cast<int>(std::min(std::bit_ceil(stride), mostColumns / std::bit_ceil(few)));
   chosen.n = std::max(static_cast<int>(std::bit_ceil(few)) * chosen.phases, 16);
@@ -223,22 +223,20 @@ std::int64_t filterTiles(const Invocation &call, std::int64_t m, std::int64_t n)
 }
 
 Config defaults(const Invocation &call, const std::string &target) {
-  const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg"),
-                     each = call.extent("K") / groups;
+  const std::int64_t channels = call.extent("C"), filters = call.extent("K"),
+                     own = call.extent("Cg"), each = filters / call.options.integer("groups"),
+                     pixels = call.extent("N") * call.extent("H") * call.extent("W");
   Config config{{"programs", 0}, {"wgrad_boxes", 0}};
   if (isDepthwiseImageGradient(call))
-    addDepthwiseDefaults(config, call, target, "");
+    addDepthwiseDefaults(config, call, target);
   else
-    addConvDefaults(config, call, target, "",
-                    call.extent("N") * call.extent("H") * call.extent("W"), own, each);
-  addBoxDefaults(config, call, target, call.extent("N") * call.extent("H") * call.extent("W"),
-                 call.extent("C"), call.extent("K"));
+    addConvDefaults(config, call, target, "", pixels, own, each);
+  addBoxDefaults(config, call, target, pixels, channels, filters);
   if (isDepthwise(call)) {
     addDepthwiseGradientDefaults(config, call, target);
     return config;
   }
-  addConvDefaults(config, call, target, "wgrad_", each, own,
-                  /*depth=*/1);
+  addConvDefaults(config, call, target, "wgrad_", each, own, /*depth=*/1);
   const std::int64_t tiles =
       std::max<std::int64_t>(filterTiles(call, config["wgrad_m"], config["wgrad_n"]), 1);
   const std::int64_t steps = ceilDiv(placesOf(call), config["wgrad_k"]);
@@ -260,12 +258,12 @@ template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
   chosen.apart = dy.blockApart();
   // A program's pixels would have gaps where others' are. With few channels it can have what
   // lies between as columns.
-  const bool phased = runs == RunsOf::pixels && chosen.strideW > 1;
+  const bool phased = runs == RunsOf::pixels && chosen.stride_w > 1;
   if (phased)
     takePhases(chosen, own);
-  const std::int64_t classes = chosen.strideH * (phased ? 1 : chosen.strideW);
-  const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.strideH) *
-                              ceilDiv(call.extent("W"), chosen.strideW);
+  const std::int64_t classes = chosen.stride_h * (phased ? 1 : chosen.stride_w);
+  const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.stride_h) *
+                              ceilDiv(call.extent("W"), chosen.stride_w);
   const std::int64_t columnTiles = phased ? phaseTiles(call, chosen) : ceilDiv(own, chosen.n);
   const std::int64_t programs = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
   const auto w = use.tensor<T, 4>("w"),
@@ -291,7 +289,7 @@ template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
 
 // Launches so many tiles in splits, and what adds those up.
 template <class C, class Launch>
-void forSplits(C &chosen, std::int64_t tiles, const Launch &launch) {
+void forWholeSplits(C &chosen, std::int64_t tiles, const Launch &launch) {
   launch(tiles * chosen.splits);
   chosen.adds = chosen.splits > 1;
   if (chosen.adds)
@@ -301,30 +299,17 @@ void forSplits(C &chosen, std::int64_t tiles, const Launch &launch) {
 template <class T> void applyFilterGradient(Use &use, const Source<T> &x, const Source<T> &dy) {
   const Invocation &call = use.call;
   const std::int64_t groups = call.options.integer("groups"), own = call.extent("Cg");
-  const ConvConfig conv = convConfig(use, "wgrad_", own, false);
-  SplitConfig chosen{.m = conv.m,
-                     .n = conv.n,
-                     .k = conv.k,
-                     .warps = conv.warps,
-                     .stages = conv.stages,
-                     .splits = use.field("wgrad_splits"),
-                     .strideH = conv.strideH,
-                     .strideW = conv.strideW,
-                     .padH = conv.padH,
-                     .padW = conv.padW,
-                     .dilationH = conv.dilationH,
-                     .dilationW = conv.dilationW,
-                     .exact = conv.exact,
-                     .flat = flatColumns(call, conv.n),
-                     .unit = x.unit,
-                     .apart = x.blockApart(),
-                     .unitOfGradient = dy.unit,
-                     .apartOfGradient = dy.blockApart()};
+  auto chosen = use.config_as<SplitConfig>("wgrad_");
+  chosen.flat = flatColumns(call, chosen.n);
+  chosen.unit = x.unit;
+  chosen.apart = x.blockApart();
+  chosen.unitOfGradient = dy.unit;
+  chosen.apartOfGradient = dy.blockApart();
   const std::int64_t tiles = filterTiles(call, chosen.m, chosen.n);
   const auto parts =
       partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), chosen.m, chosen.n);
   const auto launch = [&](const Tensor<T, 4> &dw) {
-    forSplits(chosen, tiles, [&](std::int64_t programs) {
+    forWholeSplits(chosen, tiles, [&](std::int64_t programs) {
       use(conv2dWgrad<T>, programs, x.image, x.width, dy.pixels(), grouped(dw, groups), parts,
           call.extent("P"), call.extent("Q"), chosen);
     });
@@ -348,9 +333,8 @@ template <class T> void applyBiasGradient(Use &use, const Source<T> &dy) {
   const auto parts =
       partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), 1, chosen.channels);
   const auto db = use.tensor<T, 1>("db");
-  const Tensor<T, 2> ofGroups{
-      db.data(), {groups, each}, {each * db.stride(0), db.stride(0)}, db.memory()};
-  forSplits(chosen, tiles, [&](std::int64_t programs) {
+  const auto ofGroups = withAxes(db, {groups, each}, {each * db.stride(0), db.stride(0)});
+  forWholeSplits(chosen, tiles, [&](std::int64_t programs) {
     use(conv2dBiasGradient<T>, programs, dy.pixels(), ofGroups, parts, chosen);
   });
 }
@@ -385,29 +369,17 @@ void apply(Use &use) {
 } // namespace
 
 KernelSpec sectile::conv2dBackwardSpec() {
-  KernelSpec spec;
+  KernelSpec spec = convSpec();
   spec.name = "conv2d_backward";
   spec.summary = "gradients of conv2d's image, filters and bias";
-  spec.arguments = {
-      imageArgument("x", {"N", "C", "H", "W"}),
-      filterArgument("w"),
-      {.name = "b",
-       .optional = true,
-       .axes = {"K"},
-       .like = "x",
-       .doc = "conv2d's; only whether it is there matters"},
-      imageArgument("dy", {"N", "K", "P", "Q"}),
-      imageArgument("dx", {"N", "C", "H", "W"}),
-      filterArgument("dw"),
-      {.name = "db", .output = true, .with = "b", .axes = {"K"}, .like = "x", .doc = "sums of dy"}};
-  spec.arguments[0].dtypes = {DType::float16, DType::bfloat16, DType::float32};
-  spec.arguments[3].like = "x";
-  spec.arguments[4].output = spec.arguments[5].output = true;
-  spec.arguments[4].like = "x";
-  spec.options = convOptions();
-  spec.batch = {"N"};
-  spec.typical = {{"N", 8}, {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64}, {"R", 3}, {"S", 3}};
-  spec.small = {{"N", 2}, {"C", 6}, {"H", 9}, {"W", 13}, {"K", 6}, {"R", 3}, {"S", 2}};
+  spec.add_arguments(
+      {{"b?: [K] like x", "conv2d's; only whether it is there matters"},
+       {"dy: [N, K, P, Q] like x", "[N, P, Q, K] with nhwc", {.stored = channelsLast}},
+       {"-> dx: [N, C, H, W] like x", "[N, H, W, C] with nhwc", {.stored = channelsLast}},
+       {"-> dw: [K, Cg, R, S] like x",
+        "Cg = C / groups; [K, R, S, Cg] with nhwc",
+        {.stored = channelsLast}},
+       {"-> db: [K] like x with b", "sums of dy"}});
   spec.follow = [](Invocation &call) {
     followChannels(call);
     derivePlaces(call);
@@ -418,8 +390,7 @@ KernelSpec sectile::conv2dBackwardSpec() {
   spec.reference = conv2dBackwardReference;
   addConvConfig(spec, "conv2d_dgrad", "");
   addConvConfig(spec, "conv2d_wgrad", "wgrad_");
-  spec.spaces.front().part = "conv2d_dgrad";
-  addBoxConfig(spec);
+  spec.config.push_back(boxPrograms);
   spec.config.push_back({"wgrad_boxes", "1: the copy engine reads both images in boxes", 0, 1});
   spec.config.push_back(
       {"wgrad_splits", "programs that share the sums of one tile of conv2d_wgrad"});

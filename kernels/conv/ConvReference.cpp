@@ -7,123 +7,108 @@ using namespace sectile;
 
 namespace {
 
-// A place in a dense array of four axes.
-struct Axes {
-  std::int64_t b, c, d;
-  explicit Axes(const HostArray &array) : b(array.shape[1]), c(array.shape[2]), d(array.shape[3]) {}
-  Axes(std::int64_t b, std::int64_t c, std::int64_t d) : b(b), c(c), d(d) {}
-  std::size_t at(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l) const {
-    return static_cast<std::size_t>(((i * b + j) * c + k) * d + l);
+// The dense arrays of a convolution: places of elements of the image x [N, C, H, W], the filters w
+// [K, Cg, R, S] and y [N, K, P, Q].
+struct Places {
+  ConvShape shape;
+  std::int64_t images, channels, rows, columns;   // of x
+  std::int64_t filters, own, tapRows, tapColumns; // of w
+  std::int64_t outRows, outColumns, each;         // of y; filters of a group
+
+  explicit Places(const Invocation &call)
+      : shape(call.options), images(call.extent("N")), channels(call.extent("C")),
+        rows(call.extent("H")), columns(call.extent("W")), filters(call.extent("K")),
+        own(call.extent("Cg")), tapRows(call.extent("R")), tapColumns(call.extent("S")),
+        outRows(call.extent("P")), outColumns(call.extent("Q")), each(filters / shape.groups) {}
+
+  std::size_t countX() const { return std::size_t(images * channels * rows * columns); }
+  std::size_t countW() const { return std::size_t(filters * own * tapRows * tapColumns); }
+  std::size_t countY() const { return std::size_t(images * filters * outRows * outColumns); }
+
+  // Calls body(y, x, w), the places of elements that meet in image n, filter k and channel c of its
+  // group: all taps over all places that are not in the padding.
+  template <class Body>
+  void forTaps(std::int64_t n, std::int64_t k, std::int64_t c, Body &&body) const {
+    const std::int64_t image = n * channels + k / each * own + c, filter = k * own + c,
+                       out = n * filters + k;
+    for (std::int64_t p = 0; p < outRows; ++p)
+      for (std::int64_t r = 0, h; r < tapRows; ++r)
+        if (isUnder(shape.h, p, r, rows, h))
+          for (std::int64_t q = 0; q < outColumns; ++q)
+            for (std::int64_t s = 0, w; s < tapColumns; ++s)
+              if (isUnder(shape.w, q, s, columns, w))
+                body(std::size_t((out * outRows + p) * outColumns + q),
+                     std::size_t((image * rows + h) * columns + w),
+                     std::size_t((filter * tapRows + r) * tapColumns + s));
+  }
+
+private:
+  // Whether the tap is on an element of the image, and which one.
+  static bool isUnder(const ConvAxis &axis, std::int64_t place, std::int64_t tap,
+                      std::int64_t extent, std::int64_t &element) {
+    element = place * axis.stride - axis.pad + tap * axis.dilation;
+    return element >= 0 && element < extent;
   }
 };
 
-// The element of the image under a tap, or none in the padding.
-bool under(const ConvAxis &axis, std::int64_t place, std::int64_t tap, std::int64_t extent,
-           std::int64_t &element) {
-  element = place * axis.stride - axis.pad + tap * axis.dilation;
-  return element >= 0 && element < extent;
-}
-
-template <class Numbers>
-auto loadOperand(const Numbers &numbers, const Invocation &call, const HostArray &array,
-                 Arithmetic arithmetic) {
-  auto values = numbers.load(array);
-  if (arithmetic == Arithmetic::own && array.dtype == DType::float32 &&
-      call.options.choice("precision") == "tf32")
-    for (auto &value : values)
-      value = truncateToTf32(static_cast<float>(value));
-  return values;
-}
-
-// Calls body(p, q, h, w, r, s) for all taps over all places that are not in the padding.
-template <class Body> void forTaps(const Invocation &call, const ConvShape &shape, Body &&body) {
-  for (std::int64_t p = 0; p < call.extent("P"); ++p)
-    for (std::int64_t r = 0, h; r < call.extent("R"); ++r)
-      if (under(shape.h, p, r, call.extent("H"), h))
-        for (std::int64_t q = 0; q < call.extent("Q"); ++q)
-          for (std::int64_t s = 0, w; s < call.extent("S"); ++s)
-            if (under(shape.w, q, s, call.extent("W"), w))
-              body(p, q, h, w, r, s);
-}
-
 } // namespace
 
-HostArray sectile::conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
-                                   Arithmetic arithmetic) {
-  const ConvShape shape(call.options);
-  const std::int64_t images = call.extent("N"), filters = call.extent("K"), own = call.extent("Cg"),
-                     rows = call.extent("P"), columns = call.extent("Q"),
-                     each = filters / shape.groups;
-  const Axes at(inputs[0]), filterAt(inputs[1]), outAt(filters, rows, columns);
+std::vector<HostArray> sectile::conv2dReference(const Invocation &call,
+                                                std::span<const HostArray> inputs,
+                                                Arithmetic arithmetic) {
+  const Places of(call);
   return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
-               w = loadOperand(numbers, call, inputs[1], arithmetic);
-    std::vector<Number> bias;
-    if (!inputs[2].data.empty())
-      bias = numbers.load(inputs[2]);
-    std::vector<Number> y(static_cast<std::size_t>(images * filters * rows * columns));
-    parallelFor(images * filters, [&](std::int64_t i) {
-      const std::int64_t n = i / filters, k = i % filters;
-      for (std::int64_t c = 0; c < own; ++c)
-        forTaps(call, shape,
-                [&](std::int64_t p, std::int64_t q, std::int64_t h, std::int64_t column,
-                    std::int64_t r, std::int64_t s) {
-                  y[outAt.at(n, k, p, q)] +=
-                      x[at.at(n, k / each * own + c, h, column)] * w[filterAt.at(k, c, r, s)];
-                });
-      for (std::int64_t p = 0; p < rows; ++p)
-        for (std::int64_t q = 0; q < columns && !bias.empty(); ++q) {
-          Number &value = y[outAt.at(n, k, p, q)];
-          value = numbers.store(value) + bias[static_cast<std::size_t>(k)];
-        }
+               w = loadOperand(numbers, call, inputs[1], arithmetic),
+               bias = numbers.load(inputs[2]);
+    std::vector<Number> result(of.countY());
+    const std::int64_t area = of.outRows * of.outColumns;
+    parallelFor(of.images * of.filters, [&](std::int64_t i) {
+      const std::int64_t n = i / of.filters, k = i % of.filters;
+      for (std::int64_t c = 0; c < of.own; ++c)
+        of.forTaps(n, k, c, [&](std::size_t y, std::size_t at, std::size_t tap) {
+          result[y] += x[at] * w[tap];
+        });
+      for (std::int64_t place = i * area; place < (i + 1) * area && !bias.empty(); ++place) {
+        Number &value = result[static_cast<std::size_t>(place)];
+        value = numbers.store(value) + bias[static_cast<std::size_t>(k)];
+      }
     });
-    return numbers.pack(numbers.result, {images, filters, rows, columns}, y);
+    return std::vector{
+        numbers.pack(numbers.result, {of.images, of.filters, of.outRows, of.outColumns}, result)};
   });
 }
 
 std::vector<HostArray> sectile::conv2dBackwardReference(const Invocation &call,
                                                         std::span<const HostArray> inputs,
                                                         Arithmetic arithmetic) {
-  const ConvShape shape(call.options);
-  const std::int64_t images = call.extent("N"), filters = call.extent("K"),
-                     channels = call.extent("C"), own = call.extent("Cg"), rows = call.extent("P"),
-                     columns = call.extent("Q"), each = filters / shape.groups;
-  const Axes at(inputs[0]), filterAt(inputs[1]), outAt(inputs[3]);
+  const Places of(call);
   return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
                w = loadOperand(numbers, call, inputs[1], arithmetic),
                dy = loadOperand(numbers, call, inputs[3], arithmetic),
                sums = numbers.load(inputs[3]);
-    std::vector<Number> dx(x.size()), dw(w.size()), db(static_cast<std::size_t>(filters));
-    parallelFor(images * channels, [&](std::int64_t i) {
-      const std::int64_t n = i / channels, c = i % channels, group = c / own;
-      for (std::int64_t k = group * each; k < (group + 1) * each; ++k)
-        forTaps(call, shape,
-                [&](std::int64_t p, std::int64_t q, std::int64_t h, std::int64_t column,
-                    std::int64_t r, std::int64_t s) {
-                  dx[at.at(n, c, h, column)] +=
-                      dy[outAt.at(n, k, p, q)] * w[filterAt.at(k, c % own, r, s)];
-                });
+    std::vector<Number> dx(of.countX()), dw(of.countW()), db(static_cast<std::size_t>(of.filters));
+    parallelFor(of.images * of.channels, [&](std::int64_t i) {
+      const std::int64_t n = i / of.channels, c = i % of.channels, first = c / of.own * of.each;
+      for (std::int64_t k = first; k < first + of.each; ++k)
+        of.forTaps(n, k, c % of.own, [&](std::size_t y, std::size_t at, std::size_t tap) {
+          dx[at] += dy[y] * w[tap];
+        });
     });
-    parallelFor(filters * own, [&](std::int64_t i) {
-      const std::int64_t k = i / own, c = i % own;
-      for (std::int64_t n = 0; n < images; ++n)
-        forTaps(call, shape,
-                [&](std::int64_t p, std::int64_t q, std::int64_t h, std::int64_t column,
-                    std::int64_t r, std::int64_t s) {
-                  dw[filterAt.at(k, c, r, s)] +=
-                      dy[outAt.at(n, k, p, q)] * x[at.at(n, k / each * own + c, h, column)];
-                });
+    parallelFor(of.filters * of.own, [&](std::int64_t i) {
+      for (std::int64_t n = 0; n < of.images; ++n)
+        of.forTaps(n, i / of.own, i % of.own, [&](std::size_t y, std::size_t at, std::size_t tap) {
+          dw[tap] += dy[y] * x[at];
+        });
     });
-    for (std::int64_t n = 0; n < images; ++n)
-      for (std::int64_t k = 0; k < filters; ++k)
-        for (std::int64_t p = 0; p < rows; ++p)
-          for (std::int64_t q = 0; q < columns; ++q)
-            db[static_cast<std::size_t>(k)] += sums[outAt.at(n, k, p, q)];
+    const auto area = static_cast<std::size_t>(of.outRows * of.outColumns);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      db[i / area % db.size()] += sums[i];
     return std::vector{numbers.pack(numbers.result, inputs[0].shape, dx),
                        numbers.pack(numbers.result, inputs[1].shape, dw),
-                       numbers.pack(numbers.result, {filters}, db)};
+                       numbers.pack(numbers.result, {of.filters}, db)};
   });
 }

@@ -3,8 +3,8 @@
 // other columns find it in the first cache.
 #include "kernels/conv/Depthwise.h"
 #include "kernels/conv/ImplicitGemm.h"
+#include "kernels/conv/Launch.h"
 #include "kernels/conv/Runs.h"
-#include "kernels/conv/Shape.h"
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -17,13 +17,13 @@ namespace {
 struct DepthwiseConfig {
   int columns = 16, channels = 64, rows = 4, warps = 4; // of a tile of outputs
   int tapRows = 1, each = 1;                            // of a filter; filters of a channel
-  int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
+  int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   // Channels, and strides other than theirs, are multiples of this.
   int unit = 1;
   bool ofImage = false, bias = false;
 };
-SECTILE_CONFIG(DepthwiseConfig, columns, channels, rows, warps, tapRows, each, strideH, strideW,
-               padH, padW, dilationH, dilationW, unit, ofImage, bias)
+SECTILE_CONFIG(DepthwiseConfig, columns, channels, rows, warps, tapRows, each, stride_h, stride_w,
+               pad_h, pad_w, dilation_h, dilation_w, unit, ofImage, bias)
 
 // An output's row and a tap's, counted from the first of a tile.
 struct Meeting {
@@ -81,7 +81,7 @@ constexpr auto depthwise = [](View<const T, 4> source, View<const T, 3> filters,
                               const DepthwiseConfig &config) {
   const int rows = config.rows, n = config.channels * config.each;
   // Tiles of dx begin at a row under the first tap, which may be one of the padding.
-  const int before = config.ofImage ? config.padH % config.strideH : 0;
+  const int before = config.ofImage ? config.pad_h % config.stride_h : 0;
   const Int blocks = cdiv(destination.extent(2) + before, rows);
   const Int channels =
       multiple_of(config.ofImage ? destination.extent(1) : source.extent(1), config.unit);
@@ -93,19 +93,20 @@ constexpr auto depthwise = [](View<const T, 4> source, View<const T, 3> filters,
   const Pixels at =
       pixelsOf(program_id(0) / channelTiles * config.columns + arange(0, config.columns),
                destination.extent(0), blocks, destination.extent(3));
-  const Int top = config.ofImage ? at.row * (rows / config.strideH) + config.padH / config.strideH
-                                 : at.row * (rows * config.strideH) - config.padH;
+  const Int top = config.ofImage
+                      ? at.row * (rows / config.stride_h) + config.pad_h / config.stride_h
+                      : at.row * (rows * config.stride_h) - config.pad_h;
   const auto rowsOfSource =
-      meetings(rows, config.tapRows, config.strideH, config.dilationH, config.ofImage);
+      meetings(rows, config.tapRows, config.stride_h, config.dilation_h, config.ofImage);
 
   std::vector<Tile<float>> sums(static_cast<std::size_t>(rows), zeros<float>(config.columns, n));
   for (auto s : range(0, filters.extent(2))) {
-    Int column = at.column * config.strideW - config.padW + s * config.dilationW;
+    Int column = at.column * config.stride_w - config.pad_w + s * config.dilation_w;
     Bool inside = at.inside;
     if (config.ofImage) {
-      const Int right = at.column + config.padW - s * config.dilationW;
-      column = right / config.strideW;
-      inside = inside && right % config.strideW == 0;
+      const Int right = at.column + config.pad_w - s * config.dilation_w;
+      column = right / config.stride_w;
+      inside = inside && right % config.stride_w == 0;
     }
     inside = inside && within(column, source.extent(3));
     const Ptr<const T> elements =
@@ -157,11 +158,11 @@ struct DepthwiseSplitConfig {
   int columns = 16, channels = 64, rows = 4, warps = 4; // of a tile; its rows divide those of dy
   int splits = 1;
   int tapRows = 1, tapColumns = 1, each = 1; // taps of a program; filters of a channel
-  int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
+  int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   int unit = 1; // as of DepthwiseConfig
 };
 SECTILE_CONFIG(DepthwiseSplitConfig, columns, channels, rows, warps, splits, tapRows, tapColumns,
-               each, strideH, strideW, padH, padW, dilationH, dilationW, unit)
+               each, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, unit)
 
 // Sums of x under each tap times dy, and of dy, over a part of the pixels: parts
 // [splits, R * S + 1, filters]. The taps are R rows of S; those of a program that do not exist are
@@ -182,7 +183,7 @@ Kernel depthwiseWgrad{
       const Int firstColumn = tiles.next(cdiv(tapColumns, config.tapColumns)) * config.tapColumns,
                 firstRow = tiles.rest * config.tapRows;
       const auto rowsOfImage =
-          meetings(rows, config.tapRows, config.strideH, config.dilationH, false);
+          meetings(rows, config.tapRows, config.stride_h, config.dilation_h, false);
 
       std::vector<Tile<float>> sums(taps, zeros<float>(config.columns, n));
       auto ofBias = zeros<float>(config.columns, n);
@@ -201,10 +202,10 @@ Kernel depthwiseWgrad{
           ofBias = ofBias + gradients.back();
         }
         const Int top =
-            at.row * (rows * config.strideH) - config.padH + firstRow * config.dilationH;
+            at.row * (rows * config.stride_h) - config.pad_h + firstRow * config.dilation_h;
         for (int s = 0; s < config.tapColumns; ++s) {
           const Int column =
-              at.column * config.strideW - config.padW + (firstColumn + s) * config.dilationW;
+              at.column * config.stride_w - config.pad_w + (firstColumn + s) * config.dilation_w;
           const Bool inside = at.inside && within(column, x.extent(3));
           const Ptr<const T> elements = elementsOf(x, at.image, top, column, channel, config.unit);
           for (const auto &[down, met] : rowsOfImage) {
@@ -262,10 +263,8 @@ Kernel depthwiseSums{
 
 // Filters of one row of taps each: [K, R, S].
 template <class T> Tensor<T, 3> planes(const Tensor<T, 4> &w) {
-  return {w.data(),
-          {w.extent(0), w.extent(2), w.extent(3)},
-          {w.stride(0), w.stride(2), w.stride(3)},
-          w.memory()};
+  return withAxes(w, {w.extent(0), w.extent(2), w.extent(3)},
+                  {w.stride(0), w.stride(2), w.stride(3)});
 }
 
 // As a program reads them: where channels lie in runs, a tap's filters do so too.
@@ -336,47 +335,35 @@ std::int64_t elementsOfLane(const Invocation &call) {
 
 void addTile(Config &config, const Invocation &call, const std::string &target,
              const std::string &prefix, std::int64_t rows) {
-  const std::int64_t filters = call.extent("K");
-  config[prefix + "warps"] = 4;
-  config[prefix + "n"] = hasChannelsLast(call) ? powerFrom(filters, 1, 64) : 1;
+  const std::int64_t filters = call.extent("K"), warps = 4;
+  std::int64_t n = hasChannelsLast(call) ? powerFrom(filters, 1, 64) : 1;
   // Half a tile of the last channels would idle in every program of theirs.
-  if (config[prefix + "n"] == 64 && filters % 64 == 32)
-    config[prefix + "n"] = 32;
-  config[prefix + "k"] = rows;
-  config[prefix + "m"] =
-      std::max<std::int64_t>(4 * warpSize(target) * elementsOfLane(call) / config[prefix + "n"],
-                             1) *
-      rows;
-  config[prefix + "stages"] = 3;
+  if (n == 64 && filters % 64 == 32)
+    n = 32;
+  const std::int64_t columns =
+      std::max<std::int64_t>(warps * warpSize(target) * elementsOfLane(call) / n, 1);
+  setTile(config, prefix, {.m = columns * rows, .n = n, .k = rows, .warps = warps, .stages = 3});
 }
 
 template <class Kernel, class T>
 void launchTaps(Use &use, const Kernel &kernel, const Tensor<T, 4> &source,
                 const Tensor<T, 4> &destination, bool ofImage) {
-  const ConvShape shape(use.call.options);
   const int each = filtersOfChannel(use.call);
   const auto filters = filtersLike(use, use.tensor<T, 4>("w"), hasChannelsLast(source));
-  DepthwiseConfig config{
-      .channels = channelsOf(use.field("n"), each),
-      .rows = use.field("k"),
-      .warps = use.field("warps"),
-      .tapRows = static_cast<int>(use.call.extent("R")),
-      .each = each,
-      .strideH = static_cast<int>(shape.h.stride),
-      .strideW = static_cast<int>(shape.w.stride),
-      .padH = static_cast<int>(shape.h.pad),
-      .padW = static_cast<int>(shape.w.pad),
-      .dilationH = static_cast<int>(shape.h.dilation),
-      .dilationW = static_cast<int>(shape.w.dilation),
-      .unit =
-          std::gcd(unitOf(source, destination),
-                   static_cast<int>(std::gcd(16, std::gcd(filters.stride(1), filters.stride(2))))),
-      .ofImage = ofImage,
-      .bias = !ofImage && use.has("b")};
+  auto config = use.config_as<DepthwiseConfig>();
+  config.channels = channelsOf(use.field("n"), each);
+  config.rows = use.field("k");
+  config.tapRows = static_cast<int>(use.extent("R"));
+  config.each = each;
+  config.unit =
+      std::gcd(unitOf(source, destination),
+               static_cast<int>(std::gcd(16, std::gcd(filters.stride(1), filters.stride(2)))));
+  config.ofImage = ofImage;
+  config.bias = !ofImage && use.has("b");
   if (ofImage)
-    config.rows = wholeRows(config.rows, config.strideH);
+    config.rows = wholeRows(config.rows, config.stride_h);
   config.columns = columnsOf(use.field("m"), config.rows);
-  const std::int64_t before = ofImage ? config.padH % config.strideH : 0;
+  const std::int64_t before = ofImage ? config.pad_h % config.stride_h : 0;
   const std::int64_t columns = destination.extent(0) *
                                ceilDiv(destination.extent(2) + before, config.rows) *
                                destination.extent(3);
@@ -397,12 +384,12 @@ bool sectile::isDepthwiseImageGradient(const Invocation &call) {
 }
 
 void sectile::addDepthwiseDefaults(Config &config, const Invocation &call,
-                                   const std::string &target, const std::string &prefix) {
+                                   const std::string &target) {
   const bool ofImage = call.kernel->name != "conv2d";
   // A vector of channels shares its addresses; a pixel has only rows to share them with.
   const std::int64_t rows =
       powerFrom(call.extent(ofImage ? "H" : "P"), 1, hasChannelsLast(call) ? 4 : 8);
-  addTile(config, call, target, prefix, rows);
+  addTile(config, call, target, "", rows);
 }
 
 void sectile::addDepthwiseGradientDefaults(Config &config, const Invocation &call,
@@ -450,28 +437,18 @@ void sectile::launchDepthwiseImageGradient(Use &use) {
 
 void sectile::launchDepthwiseFilterGradient(Use &use) {
   const Invocation &call = use.call;
-  const ConvShape shape(call.options);
   for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
     const auto x = use.tensor<T, 4>("x"), dy = use.tensor<T, 4>("dy");
     const std::int64_t filters = call.extent("K"), taps = call.extent("R") * call.extent("S");
-    const int each = filtersOfChannel(call),
-              rows = dividing(call.extent("P"), use.field("wgrad_k"));
     const TapTile tile = tapTile(call);
-    const DepthwiseSplitConfig config{.columns = columnsOf(use.field("wgrad_m"), rows),
-                                      .channels = channelsOf(use.field("wgrad_n"), each),
-                                      .rows = rows,
-                                      .warps = use.field("wgrad_warps"),
-                                      .splits = use.field("wgrad_splits"),
-                                      .tapRows = tile.rows,
-                                      .tapColumns = tile.columns,
-                                      .each = each,
-                                      .strideH = static_cast<int>(shape.h.stride),
-                                      .strideW = static_cast<int>(shape.w.stride),
-                                      .padH = static_cast<int>(shape.h.pad),
-                                      .padW = static_cast<int>(shape.w.pad),
-                                      .dilationH = static_cast<int>(shape.h.dilation),
-                                      .dilationW = static_cast<int>(shape.w.dilation),
-                                      .unit = unitOf(x, dy)};
+    auto config = use.config_as<DepthwiseSplitConfig>("wgrad_");
+    config.rows = dividing(call.extent("P"), use.field("wgrad_k"));
+    config.each = filtersOfChannel(call);
+    config.columns = columnsOf(use.field("wgrad_m"), config.rows);
+    config.channels = channelsOf(use.field("wgrad_n"), config.each);
+    config.tapRows = tile.rows;
+    config.tapColumns = tile.columns;
+    config.unit = unitOf(x, dy);
     const auto parts = use.workspace<float, 3>({config.splits, taps + 1, filters});
     use(depthwiseWgrad<T>,
         config.splits * ceilDiv(call.extent("C"), config.channels) *

@@ -12,8 +12,7 @@ bool isDepthwise(const Invocation &call);
 bool isDepthwiseImageGradient(const Invocation &call);
 
 // Fields m, n, k and warps of the launch, where it is one of these.
-void addDepthwiseDefaults(Config &config, const Invocation &call, const std::string &target,
-                          const std::string &prefix);
+void addDepthwiseDefaults(Config &config, const Invocation &call, const std::string &target);
 // Those of conv2d_wgrad, and the parts of its sums.
 void addDepthwiseGradientDefaults(Config &config, const Invocation &call,
                                   const std::string &target);

@@ -9,13 +9,13 @@ namespace sectile {
 
 struct FilterRowsConfig {
   int groups = 1, lines = 1, inner = 64, taps = 16, warps = 4; // of a tile
-  int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
+  int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   int channels = 1, phases = 1; // of a tile of the product whose columns are phases
   int flat = 0;                 // as of ConvConfig
   bool ofImage = false;
 };
-SECTILE_CONFIG(FilterRowsConfig, groups, lines, inner, taps, warps, strideH, strideW, padH, padW,
-               dilationH, dilationW, channels, phases, flat, ofImage)
+SECTILE_CONFIG(FilterRowsConfig, groups, lines, inner, taps, warps, stride_h, stride_w, pad_h,
+               pad_w, dilation_h, dilation_w, channels, phases, flat, ofImage)
 
 // from [groups, columns, channels, R, S], to what implicitGemm takes. A tile has its axes in the
 // order of w [groups, K / groups, Cg, R S], where neighbours are neighbours of taps or of channels;
@@ -41,20 +41,20 @@ inline Kernel filterRows{
       const Int group = next(to.extent(0), config.groups, 0);
       const Int slot = numbersAlong(tiles.rest, config.taps, 3, 4);
 
-      const int waysH = Vertical::ways(config.strideH, config.dilationH);
+      const int waysH = Vertical::ways(config.stride_h, config.dilation_h);
       const Int slotH = slot / slots, slotW = slot % slots;
       Int waysW;
       if constexpr (phased)
         waysW = to.extent(2) / config.channels;
       else
-        waysW = Horizontal::ways(config.strideW, config.dilationW);
+        waysW = Horizontal::ways(config.stride_w, config.dilation_w);
       const Int numberH = slotH / waysH, numberW = slotW / waysW, wayW = slotW % waysW;
-      const Int down =
-                    Vertical::classOf(config.strideH, config.padH, config.dilationH, slotH % waysH),
-                right = Horizontal::classOf(config.strideW, config.padW, config.dilationW, wayW);
-      const Vertical vertical(config.strideH, config.padH, config.dilationH, down, 1,
+      const Int down = Vertical::classOf(config.stride_h, config.pad_h, config.dilation_h,
+                                         slotH % waysH),
+                right = Horizontal::classOf(config.stride_w, config.pad_w, config.dilation_w, wayW);
+      const Vertical vertical(config.stride_h, config.pad_h, config.dilation_h, down, 1,
                               from.extent(3));
-      const Horizontal horizontal(config.strideW, config.padW, config.dilationW, right, 1,
+      const Horizontal horizontal(config.stride_w, config.pad_w, config.dilation_w, right, 1,
                                   from.extent(4));
       // A slot is its tap, and the index of that, but where it is one of a phase.
       Int row = column, index = slotW, tap = slotW;
@@ -74,7 +74,7 @@ inline Kernel filterRows{
       Int place = slotH * horizontal.width + index, at = channel;
       Bool written = channel < length && slotH < from.extent(3);
       if (config.flat) {
-        place = down * Horizontal::classes(config.strideW) + right;
+        place = down * Horizontal::classes(config.stride_w) + right;
         at = (numberH * horizontal.taps + numberW) * config.flat + channel;
         written =
             channel < length && at < cdiv(vertical.taps * horizontal.taps * config.flat, 16) * 16;
@@ -96,22 +96,18 @@ template <class T> std::optional<Tensor<T, 4>> asRows(const Tensor<T, 5> &w, int
     if (!flat && stride != 1 && stride % 16)
       return {};
   if (!flat)
-    return Tensor<T, 4>{w.data(),
-                        {w.extent(0), taps, w.extent(1), channels},
-                        {w.stride(0), apart, w.stride(1), w.stride(2)},
-                        w.memory()};
+    return withAxes(w, {w.extent(0), taps, w.extent(1), channels},
+                    {w.stride(0), apart, w.stride(1), w.stride(2)});
   if (w.stride(2) != 1 || apart != channels || flat != channels || taps * channels % 16 ||
       w.stride(1) % 16)
     return {};
-  return Tensor<T, 4>{w.data(),
-                      {w.extent(0), 1, w.extent(1), taps * channels},
-                      {w.stride(0), 0, w.stride(1), 1},
-                      w.memory()};
+  return withAxes(w, {w.extent(0), 1, w.extent(1), taps * channels},
+                  {w.stride(0), 0, w.stride(1), 1});
 }
 
 // Of a product whose columns are phases: those tiles that the image has pixels for.
 inline std::int64_t phaseTiles(const Invocation &call, const ConvConfig &chosen) {
-  return ceilDiv(std::min<std::int64_t>(call.extent("W"), chosen.strideW), chosen.phases);
+  return ceilDiv(std::min<std::int64_t>(call.extent("W"), chosen.stride_w), chosen.phases);
 }
 
 // Filters w [K, Cg, R, S] for a product whose columns are filters, or channels of the image.
@@ -121,21 +117,16 @@ Tensor<T, 4> filtersFor(Use &use, const Tensor<T, 4> &w, bool ofImage, const Con
   auto filters = grouped(w, shape.groups);
   if (ofImage)
     filters = filters.permute({0, 2, 1, 3, 4});
-  const int classes = Vertical::classes(chosen.strideH) * Horizontal::classes(chosen.strideW);
+  const int classes = Vertical::classes(chosen.stride_h) * Horizontal::classes(chosen.stride_w);
   const bool few = runsOf<T>(w.extent(1), true) == RunsOf::pixels;
   if (chosen.phases == 1 && (chosen.flat ? classes == 1 : !few && hasRuns(w, RunsOf::channels)))
     if (const auto rows = asRows(filters, chosen.flat))
       return *rows;
 
-  FilterRowsConfig config{.strideH = chosen.strideH,
-                          .strideW = chosen.strideW,
-                          .padH = chosen.padH,
-                          .padW = chosen.padW,
-                          .dilationH = chosen.dilationH,
-                          .dilationW = chosen.dilationW,
-                          .phases = chosen.phases,
-                          .flat = chosen.flat,
-                          .ofImage = ofImage};
+  auto config = use.config_as<FilterRowsConfig>();
+  config.phases = chosen.phases;
+  config.flat = chosen.flat;
+  config.ofImage = ofImage;
   constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
   const std::int64_t own = filters.extent(2), height = filters.extent(3), width = filters.extent(4);
   const std::int64_t rowTaps = Horizontal::widthOf(shape.w, width);
@@ -153,7 +144,7 @@ Tensor<T, 4> filtersFor(Use &use, const Tensor<T, 4> &w, bool ofImage, const Con
     inner =
         chosen.flat * Vertical::mostTaps(shape.h, height) * Horizontal::mostTaps(shape.w, width);
     // A row of taps is at least so many of the numbers that are missing to a whole sector.
-    slotRows += Vertical::ways(chosen.strideH, chosen.dilationH) * ceilDiv(15, chosen.flat);
+    slotRows += Vertical::ways(chosen.stride_h, chosen.dilation_h) * ceilDiv(15, chosen.flat);
   }
   const auto rows = use.workspace<T, 4>({shape.groups, places, columns, ceilDiv(inner, 16) * 16});
   const std::int64_t channels = chosen.flat ? chosen.flat : rows.extent(3);

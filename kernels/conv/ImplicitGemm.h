@@ -11,8 +11,8 @@ namespace sectile {
 
 struct ConvConfig {
   int m = 64, n = 64, k = 32, order = 8, warps = 4, stages = 3;
-  int strideH = 1, strideW = 1, padH = 0, padW = 0, dilationH = 1, dilationW = 1;
-  bool exact = false;
+  int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  Precision precision = Precision::tf32;
   // Few channels: taps and channels are numbered in one row, so that a step may hold several taps;
   // so many for each tap. 0: a step has one tap.
   int flat = 0;
@@ -23,8 +23,8 @@ struct ConvConfig {
   int phases = 1;
   bool bias = false;
 };
-SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, strideH, strideW, padH, padW, dilationH,
-               dilationW, exact, flat, unit, apart, phases, bias)
+SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, stride_h, stride_w, pad_h, pad_w,
+               dilation_h, dilation_w, precision, flat, unit, apart, phases, bias)
 
 // Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {
@@ -69,23 +69,23 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
                                  Int height, Int width, const ConvConfig &config) {
   constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
   const int m = config.m, n = config.n, depth = config.k, phases = config.phases;
-  const int classesH = Vertical::classes(config.strideH),
-            classesW = Horizontal::classes(config.strideW);
-  const Int most = destination.extent(0) *
-                   cdiv(destination.extent(2), Vertical::step(config.strideH)) *
-                   cdiv(destination.extent(3), Horizontal::step(config.strideW)); // rows of a class
+  const int classesH = Vertical::classes(config.stride_h),
+            classesW = Horizontal::classes(config.stride_w);
+  const Int most =
+      destination.extent(0) * cdiv(destination.extent(2), Vertical::step(config.stride_h)) *
+      cdiv(destination.extent(3), Horizontal::step(config.stride_w)); // rows of a class
   // Of few channels: all of them, and some of the phases.
   const Int columnTiles =
-      phased ? cdiv(minimum(destination.extent(3), config.strideW), phases) : cdiv(each, n);
+      phased ? cdiv(minimum(destination.extent(3), config.stride_w), phases) : cdiv(each, n);
   const Int rowTiles = cdiv(most, m), area = rowTiles * columnTiles;
   const Int number = program_id(0) / area, pixelClass = number % (classesH * classesW);
   const Int group = number / (classesH * classesW);
   auto [i, j] = grouped_order(program_id(0) % area, {rowTiles, columnTiles}, config.order);
 
-  const Vertical vertical(config.strideH, config.padH, config.dilationH, pixelClass / classesW,
+  const Vertical vertical(config.stride_h, config.pad_h, config.dilation_h, pixelClass / classesW,
                           destination.extent(2), height);
-  const Horizontal horizontal(config.strideW, config.padW, config.dilationW, pixelClass % classesW,
-                              destination.extent(3), width);
+  const Horizontal horizontal(config.stride_w, config.pad_w, config.dilation_w,
+                              pixelClass % classesW, destination.extent(3), width);
   const auto numbers = [&](const Int &number) {
     return pixelsOf(number, destination.extent(0), vertical.count, horizontal.count);
   };
@@ -139,7 +139,7 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
     auto weights =
         load(columns + expand(wide(row) * filters.stride(1) + wide(at) * filters.stride(3), 1),
              expand(at < length, 1) && expand(column < filters.extent(2), 0));
-    sums = dot(pixelValues, weights, sums, config.exact ? Precision::ieee : Precision::tf32);
+    sums = dot(pixelValues, weights, sums, config.precision);
     if (!config.flat) {
       block += 1;
       carry(block, blocks, s);
@@ -164,7 +164,7 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
     const Int at = arange(0, m * phases), phase = j * phases + at % phases;
     const Pixels all = numbers(i * m + at / phases);
     const Int pixel = horizontal.destination(all.column) + phase;
-    write(all, pixel, all.inside && phase < config.strideW && pixel < destination.extent(3),
+    write(all, pixel, all.inside && phase < config.stride_w && pixel < destination.extent(3),
           arange(0, channels),
           reshape(permute(reshape(cast<T>(sums), m, channels, phases), {0, 2, 1}), m * phases,
                   channels));

@@ -1,7 +1,6 @@
 // Configurations of the convolutions' launches.
 #include "kernels/conv/Launch.h"
 #include "kernels/conv/Depthwise.h"
-#include "kernels/matmul/ProductModel.h"
 #include <algorithm>
 #include <span>
 
@@ -35,22 +34,17 @@ bool suitsWholeBoxes(const Invocation &call, const std::string &target) {
 
 ConvConfig sectile::convConfig(const Use &use, const std::string &prefix, std::int64_t own,
                                bool together) {
-  const ConvShape shape(use.call.options);
-  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
-  ConvConfig config{.m = field("m"),
-                    .n = field("n"),
-                    .k = field("k"),
-                    .warps = field("warps"),
-                    .stages = field("stages"),
-                    .strideH = static_cast<int>(shape.h.stride),
-                    .strideW = static_cast<int>(shape.w.stride),
-                    .padH = static_cast<int>(shape.h.pad),
-                    .padW = static_cast<int>(shape.w.pad),
-                    .dilationH = static_cast<int>(shape.h.dilation),
-                    .dilationW = static_cast<int>(shape.w.dilation),
-                    .exact = use.call.options.choice("precision") == "exact"};
+  auto config = use.config_as<ConvConfig>(prefix);
   config.flat = flatChannels(own, together, size_of(use.call.dtype("x")), config.k);
   return config;
+}
+
+void sectile::setTile(Config &config, const std::string &prefix, const ProductConfig &tile) {
+  config[prefix + "m"] = tile.m;
+  config[prefix + "n"] = tile.n;
+  config[prefix + "k"] = tile.k;
+  config[prefix + "warps"] = tile.warps;
+  config[prefix + "stages"] = tile.stages;
 }
 
 void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std::string &prefix) {
@@ -63,7 +57,7 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
         {"stages", "steps in flight; depthwise: not used"}})
     spec.config.push_back({prefix + name, doc + of});
   spec.spaces.push_back(
-      {.part = prefix.empty() ? "" : part,
+      {.part = part,
        .axes = {{prefix + "m", {32, 64, 128, 256, 512, 1024}},
                 {prefix + "n", {1, 2, 4, 8, 16, 32, 64, 128, 256}},
                 {prefix + "k", {1, 2, 4, 8, 16, 32, 64}},
@@ -92,11 +86,16 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                     hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
   const bool wide = call.tensors[0].dtype == DType::float32,
              matrices = hasMatrixUnits(target, call.tensors[0].dtype);
-  config[prefix + "m"] = matrices && pixels >= 128 ? 128 : 64;
-  config[prefix + "n"] = columns <= 32 ? 32 : matrices && columns % 128 == 0 ? 128 : 64;
-  config[prefix + "k"] = line ? 64 : wide ? 16 : 32;
-  config[prefix + "warps"] = 4;
-  config[prefix + "stages"] = 3;
+  setTile(config, prefix,
+          {.m = matrices && pixels >= 128 ? 128 : 64,
+           .n = columns <= 32                    ? 32
+                : matrices && columns % 128 == 0 ? 128
+                                                 : 64,
+           .k = line   ? 64
+                : wide ? 16
+                       : 32,
+           .warps = 4,
+           .stages = 3});
 }
 
 PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
@@ -113,37 +112,16 @@ PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_
   return best;
 }
 
-bool sectile::mayBeInBoxes(const ConvShape &shape) {
-  return shape.h.stride == 1 && shape.w.stride == 1 && shape.groups == 1;
-}
-
-bool sectile::isPointwise(const Invocation &call) {
-  const ConvShape shape(call.options);
-  return call.extent("R") == 1 && call.extent("S") == 1 && shape.h.pad == 0 && shape.w.pad == 0 &&
-         shape.h.stride == 1 && shape.w.stride == 1;
-}
-
 BoxConfig sectile::boxConfig(const Use &use, const std::string &prefix, bool ofImage) {
-  const ConvShape shape(use.call.options);
-  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
-  const auto forward = [&](std::int64_t step) { return static_cast<int>(ofImage ? -step : step); };
-  return {.m = field("m"),
-          .n = field("n"),
-          .k = field("k"),
-          .warps = field("warps"),
-          .stages = field("stages"),
-          .startH = forward(-shape.h.pad),
-          .startW = forward(-shape.w.pad),
-          .stepH = forward(shape.h.dilation),
-          .stepW = forward(shape.w.dilation),
-          .ofImage = ofImage};
-}
-
-void sectile::addBoxConfig(KernelSpec &spec) {
-  spec.config.push_back({"programs",
-                         "that do tiles one after another where the copy engine reads "
-                         "the image in boxes; 0: threads read it",
-                         0});
+  const int back = ofImage ? -1 : 1;
+  const auto steps = use.config_as<ConvConfig>();
+  auto config = use.config_as<BoxConfig>(prefix);
+  config.startH = -steps.pad_h * back;
+  config.startW = -steps.pad_w * back;
+  config.stepH = steps.dilation_h * back;
+  config.stepW = steps.dilation_w * back;
+  config.ofImage = ofImage;
+  return config;
 }
 
 void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::string &target,
@@ -151,22 +129,18 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   config["programs"] = 0;
   if (!suitsBoxes(call, target))
     return;
-  const std::int64_t units = multiprocessors(target);
   // 256 by 64 has all of few channels: taps are read as often as there are tiles of pixels.
   constexpr ProductTile tiles[] = {{128, 256, 8, 3}, {256, 64, 4, 4}, {128, 128, 8, 4},
                                    {64, 128, 4, 4},  {128, 64, 4, 4}, {64, 64, 4, 6},
                                    {64, 32, 4, 6}};
   const std::int64_t taps = call.extent("R") * call.extent("S");
-  const ProductConfig best = fastestProduct(
+  ProductConfig best = fastestProduct(
       tiles,
       {.batches = 1, .rows = pixels, .columns = columns, .inner = depth * taps, .repeats = taps},
       {.persistent = ProductForms::always}, target);
-  config["m"] = best.m;
-  config["n"] = best.n;
-  config["k"] = depth <= 32 ? 32 : 64;
-  config["warps"] = best.warps;
-  config["stages"] = best.stages;
-  config["programs"] = units;
+  best.k = depth <= 32 ? 32 : 64;
+  setTile(config, "", best);
+  config["programs"] = multiprocessors(target);
 }
 
 void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
@@ -181,7 +155,7 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
   // Of many channels, 64 by 64 reads both images so often that it was never the fastest.
   const std::span<const ProductTile> tiles =
       std::span(all).first(std::size(all) - (std::min(filters, channels) >= 128));
-  const ProductConfig best =
+  ProductConfig best =
       fastestProduct(tiles,
                      {.batches = taps,
                       .rows = filters,
@@ -189,11 +163,8 @@ void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,
                       .inner = wholeBoxes(call) * gradientDepth,
                       .repeats = taps},
                      {.deeperRings = true, .mostSplits = multiprocessors(target)}, target);
-  config["wgrad_m"] = best.m;
-  config["wgrad_n"] = best.n;
-  config["wgrad_k"] = gradientDepth;
-  config["wgrad_warps"] = best.warps;
-  config["wgrad_stages"] = best.stages;
+  best.k = gradientDepth;
+  setTile(config, "wgrad_", best);
   config["wgrad_splits"] = best.splits;
   config["wgrad_boxes"] = 1;
 }

@@ -183,19 +183,14 @@ private:
       return use.workspace<T, 5>({images, area, 1, 1, channels});
     // Each channel begins where a sector does.
     const auto rows = use.workspace<T, 2>({channels, wholeSectors(images * area)});
-    return {rows.data(),
-            {images, area, 1, 1, channels},
-            {area, 1, 0, 0, rows.stride(0)},
-            rows.memory()};
+    return withAxes(rows, {images, area, 1, 1, channels}, {area, 1, 0, 0, rows.stride(0)});
   }
   static Tensor<T, 5> scratch(Use &use, const Tensor<T, 4> &x, std::int64_t groups,
                               std::int64_t padded, std::int64_t gap) {
     const std::int64_t images = x.extent(0), area = x.extent(2) * ceilDiv(x.extent(3), gap);
     const auto planes = use.workspace<T, 3>({groups, gap, wholeSectors(images * area * padded)});
-    return {planes.data(),
-            {images, area, gap, groups, padded},
-            {area * padded, padded, planes.stride(1), planes.stride(0), 1},
-            planes.memory()};
+    return withAxes(planes, {images, area, gap, groups, padded},
+                    {area * padded, padded, planes.stride(1), planes.stride(0), 1});
   }
   template <class Copy, class From, class To>
   void launch(Use &use, const Copy &copy, const From &from, const To &to, std::int64_t own) const {
@@ -262,10 +257,10 @@ template <class T> struct Source {
   int blockApart() const { return isBlocks ? static_cast<int>(image.extent(2)) : 0; }
   // Its pixels [groups, N * H * W, channels of a group], where they lie evenly.
   Tensor<T, 3> pixels() const {
-    return {image.data(),
-            {image.extent(1), image.extent(0) * image.extent(3) * image.extent(4), image.extent(2)},
-            {image.stride(1), apart, image.stride(2)},
-            image.memory()};
+    return withAxes(
+        image,
+        {image.extent(1), image.extent(0) * image.extent(3) * image.extent(4), image.extent(2)},
+        {image.stride(1), apart, image.stride(2)});
   }
 };
 

@@ -1,70 +1,46 @@
 // Options, arguments and checks of the convolutions.
 #include "kernels/conv/Shape.h"
+#include "kernels/matmul/ProductModel.h"
 #include <sectile/error.h>
 #include <tuple>
 
 using namespace sectile;
-
-namespace {
-
-// Channels last where the layout says so.
-std::vector<std::string> channelsLast(std::vector<std::string> axes, const OptionValues &options) {
-  if (options.choice("layout") == "nhwc")
-    return {axes[0], axes[2], axes[3], axes[1]};
-  return axes;
-}
-
-} // namespace
 
 ConvShape::ConvShape(const OptionValues &options)
     : h{options.integer("stride_h"), options.integer("pad_h"), options.integer("dilation_h")},
       w{options.integer("stride_w"), options.integer("pad_w"), options.integer("dilation_w")},
       groups(options.integer("groups")) {}
 
-std::vector<OptionSpec> sectile::convOptions() {
-  auto count = [](const char *name, const char *initial, const char *doc) {
-    return OptionSpec{.name = name,
-                      .kind = OptionSpec::integer,
-                      .initial = initial,
-                      .samples = {"2", "3"},
-                      .doc = doc};
-  };
-  return {{.name = "layout",
-           .kind = OptionSpec::choice,
-           .initial = "nchw",
-           .choices = {"nchw", "nhwc"},
-           .doc = "the order of axes in memory; nhwc stores filters as [K, R, S, Cg]"},
-          count("stride_h", "1", "rows from one place of the filter to the next"),
-          count("stride_w", "1", "columns likewise"),
-          count("pad_h", "0", "rows of zeros above and below"),
-          count("pad_w", "0", "columns of zeros left and right"),
-          count("dilation_h", "1", "rows from one tap of the filter to the next"),
-          count("dilation_w", "1", "columns likewise"),
-          {.name = "groups",
-           .kind = OptionSpec::integer,
-           .initial = "1",
-           .samples = {"2", "3", "6"},
-           .doc = "parts of the channels that are convolved on their own"},
-          {.name = "precision",
-           .kind = OptionSpec::choice,
-           .initial = "tf32",
-           .choices = {"tf32", "exact"},
-           .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
+std::vector<std::string> sectile::channelsLast(std::vector<std::string> axes,
+                                               const OptionValues &options) {
+  if (options.choice("layout") == "nhwc")
+    return {axes[0], axes[2], axes[3], axes[1]};
+  return axes;
 }
 
-ArgumentSpec sectile::imageArgument(const char *name, const std::vector<std::string> &axes) {
-  return {.name = name,
-          .axes = axes,
-          .stored = channelsLast,
-          .doc = "[" + axes[0] + ", " + axes[2] + ", " + axes[3] + ", " + axes[1] + "] with nhwc"};
-}
-
-ArgumentSpec sectile::filterArgument(const char *name) {
-  return {.name = name,
-          .axes = {"K", "Cg", "R", "S"},
-          .stored = channelsLast,
-          .like = "x",
-          .doc = "Cg = C / groups; [K, R, S, Cg] with nhwc"};
+KernelSpec sectile::convSpec() {
+  KernelSpec spec;
+  spec.add_arguments(
+      {{"x: [N, C, H, W] f16|bf16|f32", "[N, H, W, C] with nhwc", {.stored = channelsLast}},
+       {"w: [K, Cg, R, S] like x",
+        "Cg = C / groups; [K, R, S, Cg] with nhwc",
+        {.stored = channelsLast}}});
+  spec.add_options(
+      {{"layout: nchw|nhwc = nchw",
+        "the order of axes in memory; nhwc stores filters as [K, R, S, Cg]"},
+       {"stride_h: integer = 1 e.g. 2, 3", "rows from one place of the filter to the next"},
+       {"stride_w: integer = 1 e.g. 2, 3", "columns likewise"},
+       {"pad_h: integer = 0 e.g. 2, 3", "rows of zeros above and below"},
+       {"pad_w: integer = 0 e.g. 2, 3", "columns of zeros left and right"},
+       {"dilation_h: integer = 1 e.g. 2, 3", "rows from one tap of the filter to the next"},
+       {"dilation_w: integer = 1 e.g. 2, 3", "columns likewise"},
+       {"groups: integer = 1 e.g. 2, 3, 6",
+        "parts of the channels that are convolved on their own"},
+       precisionOption});
+  spec.batch = {"N"};
+  spec.typical = {{"N", 8}, {"C", 64}, {"H", 56}, {"W", 56}, {"K", 64}, {"R", 3}, {"S", 3}};
+  spec.small = {{"N", 2}, {"C", 6}, {"H", 9}, {"W", 13}, {"K", 6}, {"R", 3}, {"S", 2}};
+  return spec;
 }
 
 void sectile::checkConv(const Invocation &call) {
@@ -107,8 +83,5 @@ void sectile::derivePlaces(Invocation &call) {
 }
 
 double sectile::convFlops(const Invocation &call) {
-  double flops = 2;
-  for (const char *axis : {"N", "K", "P", "Q", "Cg", "R", "S"})
-    flops *= double(call.extent(axis));
-  return flops;
+  return productFlops(call, {"N", "K", "P", "Q", "Cg", "R", "S"});
 }

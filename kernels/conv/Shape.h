@@ -25,10 +25,11 @@ struct ConvShape {
   explicit ConvShape(const OptionValues &options);
 };
 
-std::vector<OptionSpec> convOptions();
-// x [N, C, H, W], w [K, Cg, R, S]: Cg of C / groups channels; stored as the layout says.
-ArgumentSpec imageArgument(const char *name, const std::vector<std::string> &axes);
-ArgumentSpec filterArgument(const char *name);
+// Channels last where the layout says so: for arguments [N, C, H, W].
+std::vector<std::string> channelsLast(std::vector<std::string> axes, const OptionValues &options);
+// What the two specifications have in common; x and w [K, Cg, R, S] are the first arguments, with
+// Cg of C / groups channels.
+KernelSpec convSpec();
 // Throws InputError where options and extents do not go together.
 void checkConv(const Invocation &call);
 
@@ -41,8 +42,8 @@ void derivePlaces(Invocation &call);
 double convFlops(const Invocation &call);
 
 // Reference: y, or the gradients of x, w and b.
-HostArray conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
-                          Arithmetic arithmetic);
+std::vector<HostArray> conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
+                                       Arithmetic arithmetic);
 std::vector<HostArray> conv2dBackwardReference(const Invocation &call,
                                                std::span<const HostArray> inputs,
                                                Arithmetic arithmetic);

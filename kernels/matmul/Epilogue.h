@@ -43,4 +43,14 @@ Tile<float> finishSums(Tile<float> x, const EpilogueOperands<Out> &operands,
   return activate(parts.activation, x);
 }
 
+// Stores act(sums + bias), in which products of operands with scales of their own end. The
+// configuration has the tile's extents m and n, the activation, and whether there is a bias.
+template <class Out, class Config>
+void storeActivated(const View<Out, 2> &c, const View<const Out, 1> &bias, const Int &i,
+                    const Int &j, Tile<float> sums, const Config &config) {
+  if (config.bias)
+    sums = sums + expand(cast<float>(bias.tile(config.n).load(j)), 0);
+  c.tile(config.m, config.n).store(i, j, activate(config.activation, sums));
+}
+
 } // namespace sectile

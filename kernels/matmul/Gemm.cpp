@@ -39,10 +39,7 @@ void detail::traceGemm(
     auto left = a.at(at.batch).tile(m, depth);
     auto right = b.at(at.batch).tile(depth, n);
     auto sums = zeros<Sum>(m, n);
-    LoopOptions options;
-    if (config.persistent || config.splits > 1)
-      options.warp_specialize = true;
-    for (auto step : range(from, to, options)) {
+    for (auto step : range(from, to, copiedApart(config.persistent || config.splits > 1))) {
       if constexpr (std::is_same_v<Sum, float>)
         sums = dot(left.load(at.i, step), right.load(step, at.j), sums,
                    config.exact ? Precision::ieee : Precision::tf32);
@@ -163,35 +160,19 @@ struct Schedule {
   GemmConfig config;
   std::int64_t programs = 0, tiles = 0, slots = 0;
 
-  // Calls launch(programs, config) for each launch, in order. Slices are at least so large.
   template <class Launch>
-  void forLaunches(const Launch &launch, int leastRows = 1, int leastColumns = 1) const {
-    launch(programs, config);
-    if (config.splits == 1)
-      return;
-    const PartLayout layout(config.m, config.n);
-    GemmConfig sums = config;
-    sums.sliceM = std::max(layout.sliceRows(), leastRows);
-    sums.sliceN = std::max(layout.sliceColumns(), leastColumns);
-    sums.warps = 4;
-    launch(tiles * slicesOf(sums.m, sums.n, sums.sliceM, sums.sliceN), sums);
+  void launch(const Launch &launch, int leastRows = 1, int leastColumns = 1) const {
+    forSplits(config, programs, tiles, launch, leastRows, leastColumns);
   }
 };
 
-Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) {
-  auto field = [&](const char *name) { return static_cast<int>(fields.at(name)); };
-  Schedule result{{.m = field("m"),
-                   .n = field("n"),
-                   .k = field("k"),
-                   .group = field("group"),
-                   .warps = field("warps"),
-                   .stages = field("stages"),
-                   .cluster = field("cluster"),
-                   .splits = field("splits"),
-                   .batched = batched,
-                   .stream = call.options.choice("schedule") == "stream_k",
-                   .exact = call.options.choice("precision") == "exact"}};
+Schedule scheduleOf(const Use &use, bool batched) {
+  const Invocation &call = use.call;
+  Schedule result{use.config_as<GemmConfig>()};
   GemmConfig &chosen = result.config;
+  chosen.batched = batched;
+  chosen.stream = call.options.choice("schedule") == "stream_k";
+  chosen.exact = call.options.choice("precision") == "exact";
   if (chosen.stream && numerics() == Numerics::fixed)
     throw InputError(call.kernel->name + ": schedule=stream_k shares sums by how many tiles there "
                                          "are, which no fixed order of sums goes with");
@@ -200,15 +181,16 @@ Schedule scheduleOf(const Invocation &call, const Config &fields, bool batched) 
   // Of programs that begin at different depths, or in different matrices, none share their loads.
   if (batched || chosen.splits > 1)
     chosen.cluster = 1;
-  const std::int64_t tiles = result.tiles = (batched ? call.extent("B") : 1) *
-                                            ceilDiv(call.extent("M"), chosen.m * chosen.cluster) *
-                                            chosen.cluster * ceilDiv(call.extent("N"), chosen.n);
+  chosen.persistent = chosen.persistent && chosen.splits == 1;
+  const std::int64_t tiles = result.tiles =
+      (batched ? call.extent("B") : 1) * clusteredTiles(call, chosen);
   const std::int64_t steps = std::max<std::int64_t>(1, ceilDiv(call.extent("K"), chosen.k));
-  chosen.persistent = field("persistent") != 0 && chosen.splits == 1;
-  result.programs =
-      chosen.persistent ? persistentPrograms(tiles, field("programs"), chosen.cluster) : tiles;
+  const auto programs = [&](std::int64_t count) {
+    return persistentPrograms(count, use.field("programs"), chosen.cluster);
+  };
+  result.programs = chosen.persistent ? programs(tiles) : tiles;
   if (chosen.stream) {
-    result.programs = persistentPrograms(tiles * steps, field("programs"), chosen.cluster);
+    result.programs = programs(tiles * steps);
     result.slots = 2 * result.programs;
   } else if (chosen.splits > 1) {
     result.programs = result.slots = tiles * chosen.splits;
@@ -227,20 +209,21 @@ Tensor<std::int32_t, 1> arrivals(Use &use, const Schedule &schedule) {
   return use.zeroed<std::int32_t, 1>({schedule.config.stream ? schedule.tiles : 0});
 }
 
-template <class Function> void forOutput(DType dtype, Function &&function) {
-  for_dtype<half, bfloat16, float>(dtype, function);
-}
-
 } // namespace
+
+std::int64_t sectile::programsFor(const Use &use, std::int64_t tiles, int cluster) {
+  return use.field("persistent") ? persistentPrograms(tiles, use.field("programs"), cluster)
+                                 : tiles;
+}
 
 void sectile::launchGemm(Use &use, bool batched) {
   const EpilogueParts parts = epilogueParts(use.call);
-  const Schedule schedule = scheduleOf(use.call, use.config, batched);
+  const Schedule schedule = scheduleOf(use, batched);
   auto launch = [&]<class T, class Out>(T, Out) {
     const auto sums =
         partsOfSums<GemmSum<T>>(use, schedule.slots, schedule.config.m, schedule.config.n);
     const auto arrived = arrivals(use, schedule);
-    schedule.forLaunches([&](std::int64_t programs, const GemmConfig &config) {
+    schedule.launch([&](std::int64_t programs, const GemmConfig &config) {
       use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, programs,
           stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
           stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
@@ -252,17 +235,15 @@ void sectile::launchGemm(Use &use, bool batched) {
     });
   };
   const DType out = use.call.dtype("c");
-  for_dtype<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T operand) {
-    forOutput(out, [&](auto result) { launch(operand, result); });
-  });
-  for_dtype<float8_e4m3, float8_e5m2>(use.call.dtype("a"), [&]<class T>(T operand) {
-    forOutput(out, [&](auto result) { launch(operand, result); });
-    for_dtype<T>(out, [&](auto result) { launch(operand, result); });
-  });
-  for_dtype<std::int8_t>(use.call.dtype("a"), [&](auto operand) {
-    forOutput(out, [&](auto result) { launch(operand, result); });
-    for_dtype<std::int32_t>(out, [&](auto result) { launch(operand, result); });
-  });
+  for_dtype<half, bfloat16, float, float8_e4m3, float8_e5m2, std::int8_t>(
+      use.call.dtype("a"), [&]<class T>(T operand) {
+        const auto launchFor = [&](auto result) { launch(operand, result); };
+        for_dtype<half, bfloat16, float>(out, launchFor);
+        if constexpr (std::is_same_v<T, std::int8_t>)
+          for_dtype<std::int32_t>(out, launchFor);
+        else if constexpr (sizeof(T) == 1)
+          for_dtype<T>(out, launchFor);
+      });
 }
 
 namespace {
@@ -331,13 +312,13 @@ void detail::launchGemm(const Stream &stream, const GemmCall &given,
       config["persistent"] = 0, config["cluster"] = 1;
     for (const auto &[name, value] : own)
       config[name] = value;
-    const Schedule schedule = scheduleOf(call, config, batched);
     withUse(call, config, stream, [&](Use &use) {
+      const Schedule schedule = scheduleOf(use, batched);
       const GemmConfig &chosen = schedule.config;
       const auto parts = partsOfSums<float>(use, schedule.slots, chosen.m, chosen.n);
       const auto arrived = arrivals(use, schedule);
       bool dependent = false;
-      schedule.forLaunches(
+      schedule.launch(
           [&](std::int64_t programs, const GemmConfig &each) {
             launch({programs, each, dependent, parts.extents(), parts.memory(), arrived.memory()});
             dependent = true;

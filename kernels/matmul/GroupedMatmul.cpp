@@ -22,9 +22,10 @@ namespace {
 
 struct GroupedConfig {
   int m = 64, n = 128, k = 32, group = 8, warps = 4, stages = 3;
-  bool persistent = false, exact = false;
+  bool persistent = false;
+  Precision precision = Precision::tf32;
 };
-SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, exact)
+SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, precision)
 
 // Lengths of groups that are looked at together.
 constexpr int lengthsAtOnce = 128;
@@ -64,20 +65,25 @@ template <class Left, class Right>
 Tile<float> multiply(const Left &left, const Int &i, const Right &right, const Int &j,
                      const Int &steps, const GroupedConfig &config) {
   auto sums = zeros<float>(config.m, config.n);
-  LoopOptions options;
-  if (config.persistent)
-    options.warp_specialize = true;
-  for (auto step : range(0, steps, options))
-    sums = dot(left.load(i, step), right.load(step, j), sums,
-               config.exact ? Precision::ieee : Precision::tf32);
+  for (auto step : range(0, steps, copiedApart(config.persistent)))
+    sums = dot(left.load(i, step), right.load(step, j), sums, config.precision);
   return sums;
 }
 
+template <class T> struct GroupedArguments {
+  View<const T, 2> lhs;
+  View<const T, 3> rhs;
+  View<const std::int32_t, 1> group_sizes;
+  View<T, 2> c;
+  Int rowTiles;
+};
+template <class T>
+SECTILE_STRUCT(GroupedArguments<T>, lhs, rhs, group_sizes, c, rowTiles)
+
 template <class T>
 Kernel groupedMatmul{
-    "grouped_matmul",
-    [](View<const T, 2> lhs, View<const T, 3> rhs, View<const std::int32_t, 1> sizes, View<T, 2> c,
-       Int rowTiles, const GroupedConfig &config) {
+    "grouped_matmul", [](const GroupedArguments<T> &a, const GroupedConfig &config) {
+      const auto &[lhs, rhs, sizes, c, rowTiles] = a;
       const int m = config.m, n = config.n, depth = config.k;
       const Int columns = cdiv(c.extent(1), n), steps = cdiv(lhs.extent(1), depth);
       auto finish = [&](const Segment &rows, const Int &i, const Int &j) {
@@ -118,11 +124,18 @@ Kernel groupedMatmul{
       when(size > 0, [&] { finish({group, start, size}, tile - first, j); });
     }};
 
+template <class T> struct GroupedDrhsArguments {
+  View<const T, 2> lhs, dc;
+  View<const std::int32_t, 1> group_sizes;
+  View<T, 3> drhs;
+};
+template <class T>
+SECTILE_STRUCT(GroupedDrhsArguments<T>, lhs, dc, group_sizes, drhs)
+
 template <class T>
 Kernel groupedMatmulDrhs{
-    "grouped_matmul_drhs",
-    [](View<const T, 2> lhs, View<const T, 2> dc, View<const std::int32_t, 1> sizes,
-       View<T, 3> drhs, const GroupedConfig &config) {
+    "grouped_matmul_drhs", [](const GroupedDrhsArguments<T> &a, const GroupedConfig &config) {
+      const auto &[lhs, dc, sizes, drhs] = a;
       const int m = config.m, n = config.n, depth = config.k;
       const Int rowTiles = cdiv(drhs.extent(1), m), columnTiles = cdiv(drhs.extent(2), n);
       const Int area = rowTiles * columnTiles;
@@ -164,48 +177,17 @@ void sampleSizes(const Invocation &call, HostArray &array, std::mt19937_64 &rand
   array.assign(sizes);
 }
 
-const std::vector<DType> dtypes{DType::float16, DType::bfloat16, DType::float32};
-
-GroupedConfig configOf(const Use &use) {
-  return {use.field("m"),
-          use.field("n"),
-          use.field("k"),
-          use.field("group"),
-          use.field("warps"),
-          use.field("stages"),
-          use.field("persistent") != 0,
-          use.call.options.choice("precision") == "exact"};
-}
-
-std::int64_t programsFor(const Use &use, std::int64_t tiles) {
-  return use.field("persistent") != 0 ? persistentPrograms(tiles, use.field("programs"), 1) : tiles;
-}
-
 // What the two have in common.
-KernelSpec grouped(const char *rows, const char *columns) {
+KernelSpec grouped(bool isGradient) {
   KernelSpec spec;
-  spec.options = {{.name = "trans_rhs",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "the matrices of the groups are stored transposed"},
-                  {.name = "precision",
-                   .kind = OptionSpec::choice,
-                   .initial = "tf32",
-                   .choices = {"tf32", "exact"},
-                   .doc = "of f32 products: through tf32 on tensor cores, or exact"}};
-  spec.config = {{"m", "rows of one program's tile"},
-                 {"n", "columns of one program's tile"},
-                 {"k", "depth of one step"},
-                 {"group", "tile rows that neighbouring programs share"},
-                 {"warps", "warps of one program"},
-                 {"stages", "steps in flight"},
-                 {"persistent", "1: each program does one tile after another", 0, 1},
-                 {"programs", "programs where they are persistent"}};
+  spec.add_options({{"trans_rhs: flag = false", "the matrices of the groups are stored transposed"},
+                    precisionOption});
+  spec.config =
+      productFieldSpecs("group", "depth of one step",
+                        {persistentField, {"programs", "programs where they are persistent"}});
   spec.neutral = {"group", "stages", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
-  spec.flops = [](const Invocation &call) {
-    return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(call.extent("K"));
-  };
+  spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
   spec.check = [](const Invocation &call) {
     if (call.extent("G") == 0 && call.extent("M") != 0)
@@ -224,47 +206,36 @@ KernelSpec grouped(const char *rows, const char *columns) {
                        ", but must sum to M, the rows of lhs (" + std::to_string(call.extent("M")) +
                        ")");
   };
-  const auto shapeOf = [rows, columns](const Invocation &call) {
+  const auto shapeOf = [isGradient](const Invocation &call) {
     // Rows of a group count on average.
     const std::int64_t groups = call.extent("G"),
                        average = call.extent("M") / std::max<std::int64_t>(groups, 1);
-    const bool ofRows = std::string(rows) == "M";
     return ProductShape{.batches = groups,
-                        .rows = ofRows ? average : call.extent(rows),
-                        .columns = call.extent(columns),
-                        .inner = ofRows ? call.extent("K") : average};
+                        .rows = isGradient ? call.extent("K") : average,
+                        .columns = call.extent("N"),
+                        .inner = isGradient ? average : call.extent("K")};
   };
-  spec.predict = [shapeOf](const Invocation &call, const std::string &target,
-                           const Config &config) {
-    return hasWarpgroupUnits(target, call.tensors[0].dtype)
-               ? productMicroseconds(shapeOf(call), productConfig(config), target)
-               : 0;
+  const auto isInWarpgroups = [](const Invocation &call, const std::string &target) {
+    return hasWarpgroupUnits(target, call.dtype("lhs"));
   };
-  spec.defaults = [shapeOf](const Invocation &call, const std::string &target) {
+  spec.predict = predictProduct(isInWarpgroups, shapeOf);
+  spec.defaults = [=](const Invocation &call, const std::string &target) {
     const ProductShape shape = shapeOf(call);
-    if (hasWarpgroupUnits(target, call.tensors[0].dtype)) {
-      const bool persists = call.tensors[0].dtype != DType::float32;
-      const ProductConfig best = fastestProduct(
-          productTiles, shape, {.persistent = persists ? ProductForms::maybe : ProductForms::never},
+    const bool wide = call.dtype("lhs") == DType::float32;
+    if (isInWarpgroups(call, target))
+      return productFields(
+          call,
+          fastestProduct(productTiles, shape,
+                         {.persistent = wide ? ProductForms::never : ProductForms::maybe}, target),
           target);
-      return Config{{"m", best.m},
-                    {"n", best.n},
-                    {"k", best.k},
-                    {"group", 8},
-                    {"warps", best.warps},
-                    {"stages", best.stages},
-                    {"persistent", best.persistent},
-                    {"programs", multiprocessors(target)}};
-    }
-    const bool units = hasMatrixUnits(target, call.tensors[0].dtype);
-    return Config{{"m", units && shape.rows > 128 ? 128 : 64},
-                  {"n", units && shape.columns > 128 ? 128 : 64},
-                  {"k", call.tensors[0].dtype == DType::float32 ? 16 : 32},
-                  {"group", 8},
-                  {"warps", 4},
-                  {"stages", 3},
-                  {"persistent", 0},
-                  {"programs", multiprocessors(target)}};
+    const bool units = hasMatrixUnits(target, call.dtype("lhs"));
+    return productFields(call,
+                         {.m = units && shape.rows > 128 ? 128 : 64,
+                          .n = units && shape.columns > 128 ? 128 : 64,
+                          .k = wide ? 16 : 32,
+                          .warps = 4,
+                          .stages = 3},
+                         target);
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
@@ -273,84 +244,59 @@ KernelSpec grouped(const char *rows, const char *columns) {
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 6}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t sums =
-             config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
-         return sums >= 8 && sums <= (hasMatrixUnits(target, call.tensors[0].dtype) ? 128 : 64);
+         const std::int64_t sums = sumsOfThread(config, target);
+         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("lhs")) ? 128 : 64);
        }}};
   return spec;
 }
 
-const ArgumentSpec sizesArgument{.name = "group_sizes",
-                                 .axes = {"G"},
-                                 .dtypes = {DType::int32},
-                                 .sample = sampleSizes,
-                                 .doc = "rows of each group; they sum to M; groups may be empty"};
+const ArgumentRow lengths{"group_sizes: [G] i32",
+                          "rows of each group; they sum to M; groups may be empty",
+                          {.sample = sampleSizes}};
 
 } // namespace
 
 KernelSpec sectile::groupedMatmulSpec() {
-  KernelSpec spec = grouped("M", "N");
+  KernelSpec spec = grouped(/*isGradient=*/false);
   spec.name = "grouped_matmul";
   spec.summary = "rows of each group times the group's own matrix";
-  spec.arguments = {
-      {.name = "lhs", .axes = {"M", "K"}, .dtypes = dtypes, .doc = "rows, group by group"},
-      {.name = "rhs",
-       .axes = {"G", "K", "N"},
-       .stored = swappedBy("trans_rhs"),
-       .like = "lhs",
-       .doc = "[G, N, K] with trans_rhs"},
-      sizesArgument,
-      {.name = "c",
-       .output = true,
-       .axes = {"M", "N"},
-       .like = "lhs",
-       .doc = "accumulated in f32; rows behind the last group are not written"},
-  };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return std::vector{groupedMatmulReference(call, inputs, arithmetic)};
-  };
+  spec.add_arguments(
+      {{"lhs: [M, K] f16|bf16|f32", "rows, group by group"},
+       {"rhs: [G, K, N] like lhs", "[G, N, K] with trans_rhs", {.stored = swappedBy("trans_rhs")}},
+       lengths,
+       {"-> c: [M, N] like lhs",
+        "accumulated in f32; rows behind the last group are not written"}});
+  spec.reference = groupedMatmulReference;
   spec.apply = [](Use &use) {
-    const GroupedConfig chosen = configOf(use);
+    const auto config = use.config_as<GroupedConfig>();
     // Every group may end with a tile that is not full.
-    const std::int64_t rows = ceilDiv(use.call.extent("M"), chosen.m) + use.call.extent("G");
+    const std::int64_t rows = ceilDiv(use.extent("M"), config.m) + use.extent("G"),
+                       programs = programsFor(use, rows * ceilDiv(use.extent("N"), config.n));
     for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      use(groupedMatmul<T>, programsFor(use, rows * ceilDiv(use.call.extent("N"), chosen.n)),
-          use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
-          use.tensor<std::int32_t, 1>("group_sizes"), use.tensor<T, 2>("c"), rows, chosen);
+      use(groupedMatmul<T>, programs, config, {{"rowTiles", rows}});
     });
   };
   return spec;
 }
 
 KernelSpec sectile::groupedMatmulDrhsSpec() {
-  KernelSpec spec = grouped("K", "N");
+  KernelSpec spec = grouped(/*isGradient=*/true);
   spec.name = "grouped_matmul_drhs";
   spec.summary = "gradient of grouped_matmul's matrices";
-  spec.arguments = {
-      {.name = "lhs", .axes = {"M", "K"}, .dtypes = dtypes, .doc = "as grouped_matmul takes it"},
-      sizesArgument,
-      {.name = "dc", .axes = {"M", "N"}, .like = "lhs", .doc = "gradient of grouped_matmul's c"},
-      {.name = "drhs",
-       .output = true,
-       .axes = {"G", "K", "N"},
-       .stored = swappedBy("trans_rhs"),
-       .like = "lhs",
-       .doc = "accumulated in f32; 0 for empty groups"},
-  };
+  spec.add_arguments({{"lhs: [M, K] f16|bf16|f32", "as grouped_matmul takes it"},
+                      lengths,
+                      {"dc: [M, N] like lhs", "gradient of grouped_matmul's c"},
+                      {"-> drhs: [G, K, N] like lhs",
+                       "accumulated in f32; 0 for empty groups",
+                       {.stored = swappedBy("trans_rhs")}}});
   spec.factor = 3;
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return std::vector{groupedMatmulDrhsReference(call, inputs, arithmetic)};
-  };
+  spec.reference = groupedMatmulDrhsReference;
   spec.apply = [](Use &use) {
-    const GroupedConfig chosen = configOf(use);
-    const std::int64_t tiles = use.call.extent("G") * ceilDiv(use.call.extent("K"), chosen.m) *
-                               ceilDiv(use.call.extent("N"), chosen.n);
+    const auto config = use.config_as<GroupedConfig>();
+    const std::int64_t tiles =
+        use.extent("G") * ceilDiv(use.extent("K"), config.m) * ceilDiv(use.extent("N"), config.n);
     for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      use(groupedMatmulDrhs<T>, programsFor(use, tiles), use.tensor<T, 2>("lhs"),
-          use.tensor<T, 2>("dc"), use.tensor<std::int32_t, 1>("group_sizes"),
-          use.tensor<T, 3>("drhs"), chosen);
+      use(groupedMatmulDrhs<T>, programsFor(use, tiles), config);
     });
   };
   return spec;

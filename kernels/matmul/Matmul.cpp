@@ -11,34 +11,34 @@ namespace {
 
 struct MatmulConfig {
   int m = 128, n = 128, k = 32, group = 8, warps = 4, stages = 3, cluster = 1;
-  bool persistent = false, exact = false;
+  bool persistent = false;
+  Precision precision = Precision::tf32;
 };
-SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, persistent, exact)
+SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, persistent, precision)
+
+template <class T> struct MatmulArguments {
+  View<const T, 2> a, b;
+  View<T, 2> c;
+};
+template <class T>
+SECTILE_STRUCT(MatmulArguments<T>, a, b, c)
 
 template <class T>
-Kernel matmul{"matmul",
-              [](View<const T, 2> a, View<const T, 2> b, View<T, 2> c, const MatmulConfig &config) {
+Kernel matmul{"matmul", [](const MatmulArguments<T> &arguments, const MatmulConfig &config) {
+                const auto &[a, b, c] = arguments;
                 program_clusters(config.cluster);
                 const auto [rows, columns] = c.tiles(config.m, config.n);
                 const TileOrder order(rows, columns, config.group, config.cluster);
-                auto multiply = [&](const Int &tile) {
+                order.forTiles(config.persistent, [&](const Int &tile) {
                   auto [i, j] = order.at(tile);
                   auto left = a.tile(config.m, config.k);
                   auto right = b.tile(config.k, config.n);
                   auto sums = zeros<float>(config.m, config.n);
-                  LoopOptions options;
-                  if (config.persistent)
-                    options.warp_specialize = true;
-                  for (auto k : range(0, cdiv(a.extent(1), config.k), options))
-                    sums = dot(left.load(i, k), right.load(k, j), sums,
-                               config.exact ? Precision::ieee : Precision::tf32);
+                  for (auto k :
+                       range(0, cdiv(a.extent(1), config.k), copiedApart(config.persistent)))
+                    sums = dot(left.load(i, k), right.load(k, j), sums, config.precision);
                   c.tile(config.m, config.n).store(i, j, sums);
-                };
-                if (config.persistent)
-                  for (auto tile : range(order.first(), order.count(), order.step()))
-                    multiply(tile);
-                else
-                  multiply(order.first());
+                });
               }};
 
 // The kernel above takes nothing but matrices of one dtype of floats.
@@ -62,24 +62,11 @@ KernelSpec sectile::matmulSpec() {
       launchGemm(use, false);
       return;
     }
-    const MatmulConfig chosen{use.field("m"),
-                              use.field("n"),
-                              use.field("k"),
-                              use.field("group"),
-                              use.field("warps"),
-                              use.field("stages"),
-                              use.field("cluster"),
-                              use.field("persistent") != 0,
-                              use.call.options.choice("precision") == "exact"};
-    const std::int64_t tiles = ceilDiv(use.call.extent("M"), chosen.m * chosen.cluster) *
-                               chosen.cluster * ceilDiv(use.call.extent("N"), chosen.n);
+    const auto config = use.config_as<MatmulConfig>();
     const std::int64_t programs =
-        chosen.persistent ? persistentPrograms(tiles, use.field("programs"), chosen.cluster)
-                          : tiles;
-    for_dtype<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
-      use(matmul<T>, programs, use.tensor<T, 2>("a"), use.tensor<T, 2>("b"), use.tensor<T, 2>("c"),
-          chosen);
-    });
+        programsFor(use, clusteredTiles(use.call, config), config.cluster);
+    for_dtype<half, bfloat16, float>(use.call.dtype("a"),
+                                     [&]<class T>(T) { use(matmul<T>, programs, config); });
   };
   return spec;
 }

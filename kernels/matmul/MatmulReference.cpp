@@ -1,7 +1,5 @@
 // Matrix multiplication on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
-#include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ReferenceProducts.h"
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -19,15 +17,8 @@ HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
         for (Number &value : *values)
           value = truncateToTf32(static_cast<float>(value));
     std::vector<Number> result(static_cast<std::size_t>(m * n));
-    // Row by row, with the innermost loop along memory, which the compiler vectorises.
     parallelFor(m, [&](std::int64_t i) {
-      Number *row = result.data() + i * n;
-      for (std::int64_t p = 0; p < k; ++p) {
-        const Number factor = left[static_cast<std::size_t>(i * k + p)];
-        const Number *other = right.data() + p * n;
-        for (std::int64_t j = 0; j < n; ++j)
-          row[j] += factor * other[j];
-      }
+      addProducts<Number>(rowOf(left, i, k), right.data(), rowOf(result, i, n));
     });
     return numbers.pack(numbers.result, {m, n}, result);
   });
@@ -76,31 +67,51 @@ void sectile::addProductsOfFp8(std::span<const float> row, const float *columns,
   }
 }
 
-HostArray sectile::gemmReference(const Invocation &call, std::span<const HostArray> inputs,
-                                 Arithmetic arithmetic) {
-  const HostArray &a = inputs[0], &b = inputs[1], &bias = inputs[2], &residual = inputs[3],
-                  &rowScale = inputs[4], &columnScale = inputs[5];
-  const bool batched = a.shape.size() == 3;
-  const std::int64_t batch = batched ? a.shape[0] : 1;
+namespace {
+
+// Element by element, after the sums; what a chain of unfused kernels would keep in memory is
+// rounded by `store`.
+struct EpilogueReference {
+  explicit EpilogueReference(const Invocation &call)
+      : parts(epilogueParts(call)), alpha(call.options.number("alpha")),
+        beta(call.options.number("beta")) {}
+  EpilogueParts parts;
+  double alpha, beta;
+
+  template <class Numbers, class T>
+  T operator()(const Numbers &numbers, T x, T rowScale, T columnScale, T residual, T bias) const {
+    x = numbers.store(x);
+    if (parts.rowScale)
+      x = numbers.store(x * rowScale);
+    if (parts.columnScale)
+      x = numbers.store(x * columnScale);
+    if (parts.scaled)
+      x = numbers.store(x * static_cast<T>(alpha));
+    if (parts.residual)
+      x = numbers.store(x + numbers.store(static_cast<T>(beta) * residual));
+    if (parts.bias)
+      x = numbers.store(x + bias);
+    return activate(parts.activation, x);
+  }
+};
+
+} // namespace
+
+// Inputs are a, b, bias, residual, row_scale and column_scale.
+References sectile::gemmReference(const Invocation &call, std::span<const HostArray> inputs,
+                                  Arithmetic arithmetic) {
+  const bool batched = inputs[0].shape.size() == 3;
+  const std::int64_t batch = batched ? inputs[0].shape[0] : 1;
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N");
-  const bool tf32 = arithmetic == Arithmetic::own && a.dtype == DType::float32 &&
-                    call.options.choice("precision") == "tf32";
-  const bool promoted =
-      arithmetic == Arithmetic::own && isFp8(a.dtype) && call.options.choice("precision") == "tf32";
+  const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype) &&
+                        call.options.choice("precision") == "tf32";
   const EpilogueReference epilogue(call);
   return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    auto load = [&](const HostArray &array) {
-      if (array.data.empty())
-        return std::vector<Number>();
-      auto values = numbers.load(array);
-      if (tf32 && (&array == &a || &array == &b))
-        for (Number &value : values)
-          value = truncateToTf32(static_cast<float>(value));
-      return values;
-    };
-    const auto left = load(a), right = load(b), biases = load(bias), others = load(residual),
-               rows = load(rowScale), columns = load(columnScale);
+    const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
+               right = loadOperand(numbers, call, inputs[1], arithmetic),
+               biases = numbers.load(inputs[2]), others = numbers.load(inputs[3]),
+               rows = numbers.load(inputs[4]), columns = numbers.load(inputs[5]);
     // Where there is one for all matrices, or none.
     auto at = [&](const std::vector<Number> &values, std::int64_t matrix, std::int64_t length,
                   std::int64_t i) {
@@ -112,25 +123,22 @@ HostArray sectile::gemmReference(const Invocation &call, std::span<const HostArr
     std::vector<Number> result(static_cast<std::size_t>(batch * m * n));
     parallelFor(batch * m, [&](std::int64_t row) {
       const std::int64_t matrix = row / m, i = row % m;
-      Number *out = result.data() + row * n;
-      const std::int64_t rightStart =
-          static_cast<std::int64_t>(right.size()) == k * n ? 0 : matrix * k * n;
+      const std::span<Number> out = rowOf(result, row, n);
+      const std::span<const Number> factors = rowOf(left, row, k);
+      const Number *other =
+          right.data() + (static_cast<std::int64_t>(right.size()) == k * n ? 0 : matrix * k * n);
       if constexpr (std::is_same_v<Number, float>)
         if (promoted)
-          addProductsOfFp8(std::span(left).subspan(static_cast<std::size_t>(row * k),
-                                                   static_cast<std::size_t>(k)),
-                           right.data() + rightStart, n, {out, static_cast<std::size_t>(n)});
-      for (std::int64_t p = 0; p < k && !promoted; ++p) {
-        const Number factor = left[static_cast<std::size_t>(row * k + p)];
-        const Number *other = right.data() + rightStart + p * n;
-        for (std::int64_t j = 0; j < n; ++j)
-          out[j] += factor * other[j];
+          addProductsOfFp8(factors, other, n, out);
+      if (!promoted)
+        addProducts<Number>(factors, other, out);
+      for (std::int64_t j = 0; j < n; ++j) {
+        Number &value = out[static_cast<std::size_t>(j)];
+        value = epilogue(numbers, value, at(rows, matrix, m, i), at(columns, matrix, n, j),
+                         at(others, matrix, batch * m * n, row * n + j), at(biases, matrix, n, j));
       }
-      for (std::int64_t j = 0; j < n; ++j)
-        out[j] = epilogue(numbers, out[j], at(rows, matrix, m, i), at(columns, matrix, n, j),
-                          at(others, matrix, batch * m * n, row * n + j), at(biases, matrix, n, j));
     });
     const DType type = call.dtype("c") == DType::int32 ? DType::int32 : numbers.result;
-    return numbers.pack(type, batched ? Shape{batch, m, n} : Shape{m, n}, result);
+    return References{numbers.pack(type, batched ? Shape{batch, m, n} : Shape{m, n}, result)};
   });
 }

@@ -8,6 +8,7 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ProductModel.h"
 #include <sectile/dot_scaled.h>
 #include <sectile/error.h>
 
@@ -19,48 +20,44 @@ constexpr int sharing = 32; // neighbours along K that have one scale
 
 struct MxConfig {
   int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
-  int activation = 0;
+  Activation activation = Activation::none;
   bool bias = false;
 };
 SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, activation, bias)
 
+template <class A, class B, class Out> struct MxArguments {
+  View<const A, 2> a;
+  View<const B, 2> b;
+  View<const std::uint8_t, 2> a_scales, b_scales;
+  View<const Out, 1> bias;
+  View<Out, 2> c;
+};
+template <class A, class B, class Out>
+SECTILE_STRUCT((MxArguments<A, B, Out>), a, b, a_scales, b_scales, bias, c)
+
 // Numbers in one element of memory.
-template <class T> constexpr int packing = std::is_same_v<T, std::uint8_t> ? 2 : 1;
+template <class T>
+constexpr int packing = std::is_same_v<T, std::uint8_t> ? 2 : 1;
 std::int64_t packingOf(DType dtype) { return dtype == DType::uint8 ? 2 : 1; }
 std::int64_t depthOf(const Invocation &call) {
   return call.extent("Ka") * packingOf(call.dtype("a"));
 }
 
 template <class A, class B, class Out>
-Kernel mxMatmul{
-    "mx_matmul", [](View<const A, 2> a, View<const B, 2> b, View<const std::uint8_t, 2> aScales,
-                    View<const std::uint8_t, 2> bScales, View<const Out, 1> bias, View<Out, 2> c,
-                    const MxConfig &config) {
-      const int m = config.m, n = config.n, k = config.k;
-      auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
-      auto left = a.tile(m, k / packing<A>);
-      auto right = b.tile(n, k / packing<B>);
-      auto leftScales = aScales.tile(m, k / sharing), rightScales = bScales.tile(n, k / sharing);
-      auto sums = zeros<float>(m, n);
-      for (auto step : range(0, cdiv(aScales.extent(1), k / sharing)))
-        sums = dot_scaled(left.load(i, step), leftScales.load(i, step), trans(right.load(j, step)),
-                          rightScales.load(j, step), sums);
-      if (config.bias)
-        sums = sums + expand(cast<float>(bias.tile(n).load(j)), 0);
-      c.tile(m, n).store(i, j, activate(static_cast<Activation>(config.activation), sums));
-    }};
-
-void sampleOperand(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::normal_distribution<double> normal;
-  std::uniform_int_distribution<int> pairs(0, 255);
-  fillDrawn(array,
-            [&] { return array.dtype == DType::uint8 ? pairs(random) : 16 * normal(random); });
-}
-
-void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::uniform_int_distribution<int> codes(120, 130);
-  fillDrawn(array, [&] { return codes(random); });
-}
+Kernel mxMatmul{"mx_matmul", [](const MxArguments<A, B, Out> &arguments, const MxConfig &config) {
+                  const auto &[a, b, aScales, bScales, bias, c] = arguments;
+                  const int m = config.m, n = config.n, k = config.k;
+                  auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
+                  auto left = a.tile(m, k / packing<A>);
+                  auto right = b.tile(n, k / packing<B>);
+                  auto leftScales = aScales.tile(m, k / sharing),
+                       rightScales = bScales.tile(n, k / sharing);
+                  auto sums = zeros<float>(m, n);
+                  for (auto step : range(0, cdiv(aScales.extent(1), k / sharing)))
+                    sums = dot_scaled(left.load(i, step), leftScales.load(i, step),
+                                      trans(right.load(j, step)), rightScales.load(j, step), sums);
+                  storeActivated(c, bias, i, j, sums, config);
+                }};
 
 void check(const Invocation &call) {
   auto fail = [](const std::string &what) { throw InputError("mx_matmul: " + what); };
@@ -76,45 +73,27 @@ void check(const Invocation &call) {
 } // namespace
 
 KernelSpec sectile::mxMatmulSpec() {
-  const std::vector<DType> numbers{DType::float8_e4m3, DType::float8_e5m2, DType::uint8};
   KernelSpec spec;
   spec.name = "mx_matmul";
   spec.summary = "c = act(a b^T + bias), fp8 or fp4 with an e8m0 scale for 32 neighbours along K";
-  spec.arguments = {
-      {.name = "a",
-       .axes = {"M", "Ka"},
-       .dtypes = numbers,
-       .sample = sampleOperand,
-       .doc = "u8: two e2m1 in a byte, neighbours along K, the first in the low half, Ka = K / 2; "
-              "else Ka = K"},
-      {.name = "b",
-       .axes = {"N", "Kb"},
-       .dtypes = numbers,
-       .sample = sampleOperand,
-       .doc = "as a; its dtype may be another"},
-      {.name = "a_scales",
-       .axes = {"M", "Sk"},
-       .dtypes = {DType::uint8},
-       .sample = sampleScales,
-       .doc = "e8m0: 2 to the code less 127, 255 is NaN; Sk = K / 32, rounded up"},
-      {.name = "b_scales",
-       .axes = {"N", "Sk"},
-       .dtypes = {DType::uint8},
-       .sample = sampleScales,
-       .doc = "the same"},
-  };
-  for (ArgumentSpec &argument : scaledResult("accumulated in f32"))
-    spec.arguments.push_back(std::move(argument));
+  const auto numbers = sampleNormal(16, 0, 255);
+  const auto scales = sampleIntegers(120, 130);
+  spec.add_arguments(
+      {{"a: [M, Ka] f8e4m3|f8e5m2|u8",
+        "u8: two e2m1 in a byte, neighbours along K, the first in the low half, Ka = K / 2; else "
+        "Ka = K",
+        {.sample = numbers}},
+       {"b: [N, Kb] f8e4m3|f8e5m2|u8", "as a; its dtype may be another", {.sample = numbers}},
+       {"a_scales: [M, Sk] u8",
+        "e8m0: 2 to the code less 127, 255 is NaN; Sk = K / 32, rounded up",
+        {.sample = scales}},
+       {"b_scales: [N, Sk] u8", "the same", {.sample = scales}}});
+  spec.add_arguments(scaledResult("accumulated in f32"));
+  spec.add_options(scaledResultOptions());
   spec.flops = [](const Invocation &call) {
-    return 2.0 * double(call.extent("M")) * double(call.extent("N")) * double(depthOf(call));
+    return productFlops(call, {"M", "N"}) * double(depthOf(call));
   };
-  spec.options = scaledResultOptions();
-  spec.config = {{"m", "rows of one program's tile"},
-                 {"n", "columns of one program's tile"},
-                 {"k", "depth of one step; a multiple of 32"},
-                 {"order", "tile rows that neighbouring programs share"},
-                 {"warps", "warps of one program"},
-                 {"stages", "steps in flight"}};
+  spec.config = productFieldSpecs("order", "depth of one step; a multiple of 32");
   spec.neutral = {"order", "stages"};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"Ka", 4096}};
   spec.small = {{"M", 33}, {"N", 70}, {"Ka", 100}};
@@ -124,18 +103,16 @@ KernelSpec sectile::mxMatmulSpec() {
     call.extents["Sk"] = ceilDiv(k, sharing);
   };
   spec.check = check;
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return std::vector{mxMatmulReference(call, inputs, arithmetic)};
-  };
+  spec.reference = mxMatmulReference;
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    const bool units = hasMatrixUnits(target, DType::bfloat16), few = call.extent("M") <= 16;
-    return Config{{"m", few ? 16 : 64},
-                  {"n", units && call.extent("N") > 64 ? 128 : 64},
-                  {"k", 64},
-                  {"order", 8},
-                  {"warps", 4},
-                  {"stages", 3}};
+    const bool units = hasMatrixUnits(target, DType::bfloat16);
+    return productFields(call,
+                         {.m = call.extent("M") <= 16 ? 16 : 64,
+                          .n = units && call.extent("N") > 64 ? 128 : 64,
+                          .k = 64,
+                          .warps = 4,
+                          .stages = 3},
+                         target);
   };
   spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
                            {"n", {32, 64, 128}},
@@ -143,31 +120,20 @@ KernelSpec sectile::mxMatmulSpec() {
                            {"warps", {4, 8}},
                            {"stages", {2, 3, 4}}},
                   .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t sums =
-                        config.at("m") * config.at("n") / (config.at("warps") * warpSize(target));
+                    const std::int64_t sums = sumsOfThread(config, target);
                     return sums >= 4 && sums <= 128;
                   }}};
   spec.apply = [](Use &use) {
-    const MxConfig chosen{.m = use.field("m"),
-                          .n = use.field("n"),
-                          .k = use.field("k"),
-                          .order = use.field("order"),
-                          .warps = use.field("warps"),
-                          .stages = use.field("stages"),
-                          .activation =
-                              static_cast<int>(activationOf(use.call.options.choice("activation"))),
-                          .bias = use.has("bias")};
-    if (chosen.k % sharing)
-      throw InputError("mx_matmul: configuration field 'k' is " + std::to_string(chosen.k) +
+    const auto config = use.config_as<MxConfig>();
+    if (config.k % sharing)
+      throw InputError("mx_matmul: configuration field 'k' is " + std::to_string(config.k) +
                        ", which is no multiple of 32");
     const std::int64_t programs =
-        ceilDiv(use.call.extent("M"), chosen.m) * ceilDiv(use.call.extent("N"), chosen.n);
+        ceilDiv(use.extent("M"), config.m) * ceilDiv(use.extent("N"), config.n);
     for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("a"), [&]<class A>(A) {
       for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("b"), [&]<class B>(B) {
         for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
-          use(mxMatmul<A, B, Out>, programs, use.tensor<A, 2>("a"), use.tensor<B, 2>("b"),
-              use.tensor<std::uint8_t, 2>("a_scales"), use.tensor<std::uint8_t, 2>("b_scales"),
-              use.tensor<Out, 1>("bias"), use.tensor<Out, 2>("c"), chosen);
+          use(mxMatmul<A, B, Out>, programs, config);
         });
       });
     });

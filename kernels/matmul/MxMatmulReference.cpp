@@ -1,7 +1,5 @@
 // Products of the microscaling formats on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
-#include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/ReferenceProducts.h"
 #include <cmath>
 #include <limits>
 
@@ -38,28 +36,14 @@ std::vector<double> decoded(const HostArray &codes, const HostArray &scales) {
 
 } // namespace
 
-HostArray sectile::mxMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
-                                     Arithmetic arithmetic) {
-  const std::int64_t m = call.extent("M"), n = call.extent("N");
+References sectile::mxMatmulReference(const Invocation &call, std::span<const HostArray> inputs,
+                                      Arithmetic arithmetic) {
   const auto left = decoded(inputs[0], inputs[2]), right = decoded(inputs[1], inputs[3]);
-  const std::int64_t k = m ? static_cast<std::int64_t>(left.size()) / m : 0;
-  const Activation activation = activationOf(call.options.choice("activation"));
+  const std::int64_t m = call.extent("M"), k = m ? static_cast<std::int64_t>(left.size()) / m : 0;
   return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    const auto biases = numbers.load(inputs[4]);
-    std::vector<Number> result(static_cast<std::size_t>(m * n));
-    parallelFor(m, [&](std::int64_t i) {
-      for (std::int64_t j = 0; j < n; ++j) {
-        Number sum = 0;
-        for (std::int64_t p = 0; p < k; ++p)
-          sum += static_cast<Number>(left[static_cast<std::size_t>(i * k + p)]) *
-                 static_cast<Number>(right[static_cast<std::size_t>(j * k + p)]);
-        sum = numbers.store(sum);
-        if (!biases.empty())
-          sum = numbers.store(sum + biases[static_cast<std::size_t>(j)]);
-        result[static_cast<std::size_t>(i * n + j)] = activate(activation, sum);
-      }
+    return activatedSums(numbers, call, inputs[4], [&](std::int64_t i, std::int64_t j) {
+      return productOfRows<Number>(left, i, right, j, k);
     });
-    return numbers.pack(numbers.result, {m, n}, result);
   });
 }

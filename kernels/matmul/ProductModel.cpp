@@ -123,6 +123,49 @@ ProductConfig sectile::productConfig(const Config &fields) {
           .persistent = field("persistent", 0) != 0};
 }
 
+Config sectile::productFields(const Invocation &call, const ProductConfig &config,
+                              const std::string &target) {
+  const Config known{{"m", config.m},
+                     {"n", config.n},
+                     {"k", config.k},
+                     {"group", group},
+                     {"order", group},
+                     {"warps", config.warps},
+                     {"stages", config.stages},
+                     {"cluster", config.cluster},
+                     {"splits", config.splits},
+                     {"persistent", config.persistent},
+                     {"programs", multiprocessors(target)}};
+  Config fields;
+  for (const ConfigSpec &field : call.kernel->config)
+    if (const auto found = known.find(field.name); found != known.end())
+      fields.insert(*found);
+  return fields;
+}
+
+std::vector<ConfigSpec> sectile::productFieldSpecs(const char *order, const char *depth,
+                                                   const std::vector<ConfigSpec> &others) {
+  std::vector<ConfigSpec> fields{{"m", "rows of one program's tile"},
+                                 {"n", "columns of one program's tile"},
+                                 {"k", depth},
+                                 {order, "tile rows that neighbouring programs share"},
+                                 {"warps", "warps of one program"},
+                                 {"stages", "steps in flight"}};
+  fields.insert(fields.end(), others.begin(), others.end());
+  return fields;
+}
+
+std::int64_t sectile::sumsOfThread(const Config &fields, const std::string &target) {
+  return fields.at("m") * fields.at("n") / (fields.at("warps") * warpSize(target));
+}
+
+double sectile::productFlops(const Invocation &call, std::initializer_list<const char *> axes) {
+  double flops = 2;
+  for (const char *axis : axes)
+    flops *= double(call.extent(axis));
+  return flops;
+}
+
 double sectile::productMicroseconds(const ProductShape &shape, const ProductConfig &config,
                                     const std::string &target) {
   return microsecondsOf(shape, config, machineOf(target));

@@ -22,12 +22,36 @@ struct ProductConfig {
   bool persistent = false;
 };
 
-// From the fields that a configuration has of these.
+// From the fields that a configuration has of these, and the opposite: those fields of the call's
+// kernel, with as many programs as the chip has multiprocessors.
 ProductConfig productConfig(const Config &fields);
+Config productFields(const Invocation &call, const ProductConfig &config,
+                     const std::string &target);
+// What they mean: m, n, k, the tile rows that neighbouring programs share under this name, warps,
+// stages, and the others.
+std::vector<ConfigSpec> productFieldSpecs(const char *order, const char *depth,
+                                          const std::vector<ConfigSpec> &others = {});
+inline const ConfigSpec clusterField{"cluster", "programs that share what they load of b: 1 or 2",
+                                     1, 2};
+inline const ConfigSpec persistentField{"persistent", "1: each program does one tile after another",
+                                        0, 1};
+
+// Sums that a thread holds: the tuner leaves out what keeps threads idle or needs more registers
+// than there are.
+std::int64_t sumsOfThread(const Config &fields, const std::string &target);
+// Two for each element of the product of these axes.
+double productFlops(const Invocation &call, std::initializer_list<const char *> axes);
 
 // `target` has warpgroups that multiply such operands.
 double productMicroseconds(const ProductShape &shape, const ProductConfig &config,
                            const std::string &target);
+// KernelSpec::predict, for calls that suits(call, target).
+template <class Suits, class ShapeOf> auto predictProduct(Suits suits, ShapeOf shapeOf) {
+  return [suits, shapeOf](const Invocation &call, const std::string &target, const Config &fields) {
+    return suits(call, target) ? productMicroseconds(shapeOf(call), productConfig(fields), target)
+                               : 0;
+  };
+}
 
 struct ProductTile {
   std::int64_t m, n, warps, stages;

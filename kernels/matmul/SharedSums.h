@@ -72,6 +72,21 @@ constexpr std::int64_t slicesOf(std::int64_t m, std::int64_t n, std::int64_t row
                                 std::int64_t columns) {
   return (m / rows) * (n / columns);
 }
+// Calls launch(programs, config) for a launch, and for that which adds up its parts if there are
+// any: of `tiles` tiles, in slices of at least so many rows and columns.
+template <class C, class Launch>
+void forSplits(C config, std::int64_t programs, std::int64_t tiles, const Launch &launch,
+               int leastRows = 1, int leastColumns = 1) {
+  launch(programs, config);
+  if (config.splits == 1)
+    return;
+  const PartLayout layout(config.m, config.n);
+  config.sliceM = std::max(layout.sliceRows(), leastRows);
+  config.sliceN = std::max(layout.sliceColumns(), leastColumns);
+  config.warps = 4;
+  launch(tiles * slicesOf(config.m, config.n, config.sliceM, config.sliceN), config);
+}
+
 template <class Sum>
 Tile<Sum> sumOfSplits(const View<Sum, 3> &parts, const PartLayout &layout, int splits,
                       const SplitSlice &slice) {

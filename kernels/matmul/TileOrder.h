@@ -1,6 +1,7 @@
 // In which order the programs of a product do its tiles.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -23,11 +24,25 @@ public:
   }
   // Of what each program of a cluster has one of, this program's, counted one by one.
   Int ownOf(const Int &number) const { return number * cluster + program_id(0) % cluster; }
+  // Calls visit(number) for the only tile of this program, or for each of a persistent one.
+  template <class Visit> void forTiles(bool persistent, Visit &&visit) const {
+    if (persistent)
+      for (auto tile : range(first(), count(), step()))
+        visit(tile);
+    else
+      visit(first());
+  }
 
 private:
   Int columns, rows;
   int group, cluster;
 };
+
+// Of a loop over the steps of a product: with loads by warps of their own, or as the compiler
+// decides.
+inline LoopOptions copiedApart(bool wanted) {
+  return {.warp_specialize = wanted ? std::optional(true) : std::nullopt};
+}
 
 // Programs for so many tiles, of which `most` run side by side: whole clusters.
 constexpr std::int64_t persistentPrograms(std::int64_t tiles, std::int64_t most, int cluster) {

@@ -3,9 +3,9 @@
 //   dw = sum of dy n over images and positions, db = sum of dy,
 // derived from the forward formula. Sums over positions come first; the group's means and, image by
 // image, dw and db are sums of them.
+#include "kernels/Sample.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/GroupNorm.h"
-#include "kernels/norm/NormBackward.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
 #include <sectile/error.h>
@@ -115,11 +115,10 @@ KernelSpec sectile::groupNormBackwardSpec() {
   spec.add_arguments({{"x: [B, C, ...] f32|f16|bf16", "as in group_norm"},
                       {"w: [C] like x", "weight of each channel"},
                       {"mean: [B, G] f32", "from group_norm"},
-                      {"rstd: [B, G] f32", "from group_norm", {.sample = sampleScales}},
-                      {"dy: [B, C, ...] like x", "gradient of y"},
-                      {"-> dx: [B, C, ...] like x", "gradient of x"},
-                      {"-> dw: [C] like x", "gradient of w"},
-                      {"-> db: [C] like x", "gradient of b"}});
+                      {"rstd: [B, G] f32", "from group_norm", {.sample = sampleUniform(0.5, 2)}},
+                      {"dy: [B, C, ...] like x", "gradient of y"}});
+  spec.add_gradients({"x", "w"});
+  spec.add_arguments({{"-> db: [C] like x", "gradient of b"}});
   spec.factor = 3;
   spec.typical = {{"B", 16}, {"C", 256}, {"G", 32}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"G", 32}, {"...", 70}};
@@ -155,8 +154,8 @@ KernelSpec sectile::groupNormBackwardSpec() {
       use(groupNormBackward<T>,
           Grid(images * use.extent("G"), config.whole ? 1 : ceilDiv(positions, config.block)),
           config, {{"dw", dw}, {"db", db}});
-      addRows(use, dw, use.tensor<T, 1>("dw"));
-      addRows(use, db, use.tensor<T, 1>("db"));
+      addRows<T>(use, dw, "dw");
+      addRows<T>(use, db, "db");
     });
   };
   return spec;

@@ -186,9 +186,9 @@ void launch(Use &use, bool centred) {
     use(normBackward<T>, Grid(ceilDiv(n, config.block), parts), config,
         {{"x", x}, {"mean", mean}, {"dh", dh}, {"means", means}, {"dw", dw}, {"db", db}});
     if (config.scaled)
-      addRows(use, dw, use.tensor<T, 1>("dw"));
+      addRows<T>(use, dw, "dw");
     if (config.moved)
-      addRows(use, db, use.tensor<T, 1>("db"));
+      addRows<T>(use, db, "db");
   });
 }
 
@@ -202,7 +202,7 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                       {"w?: [N] like x", "weight"}});
   if (centred)
     spec.add_arguments({{"mean: [...] f32", "of each row, from " + forward}});
-  spec.add_arguments({{"rstd: [...] f32", "from " + forward, {.sample = sampleScales}},
+  spec.add_arguments({{"rstd: [...] f32", "from " + forward, {.sample = sampleUniform(0.5, 2)}},
                       {"dy: [..., N] like x", "gradient of y"}});
   if (centred)
     spec.add_arguments(
@@ -246,9 +246,4 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                   .where = isWorthTrying}};
   spec.apply = [centred](Use &use) { launch(use, centred); };
   return spec;
-}
-
-void sectile::sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::uniform_real_distribution<double> scale(0.5, 2);
-  fillDrawn(array, [&] { return scale(random); });
 }

@@ -8,7 +8,4 @@ namespace sectile {
 // with h, where it is given, instead of x, and dh added to dx. Its summary is the caller's.
 KernelSpec normBackwardSpec(const std::string &forward, bool centred);
 
-// Numbers that an rstd may be.
-void sampleScales(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-
 } // namespace sectile

@@ -33,10 +33,11 @@ inline const Kernel sumRows{"sum_rows",
 // Its own part of a kernel's configuration.
 inline const ConfigSpec sumColumns{"columns", "columns of one program of the second stage"};
 
-// `partial` is [programs, N]; `sums` is [N].
+// `partial` is [programs, N]; the argument `sums` is [N].
 template <class T>
-void addRows(Use &use, const Tensor<float, 2> &partial, const Tensor<T, 1> &sums) {
+void addRows(Use &use, const Tensor<float, 2> &partial, std::string_view argument) {
   const SumRowsConfig config{.columns = use.field("columns")};
+  const auto sums = use.tensor<T, 1>(argument);
   use(sumRows<T>, ceilDiv(sums.extent(0), config.columns), config,
       {{"partial", partial}, {"sums", sums}});
 }

@@ -4,6 +4,7 @@
 
 namespace sectile {
 
+// In the order of the option's choices.
 enum class Granularity : int { tensor, row, group, block };
 
 inline Granularity granularityOf(const OptionValues &options) {

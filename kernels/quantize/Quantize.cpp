@@ -18,7 +18,7 @@ namespace {
 
 struct QuantizeConfig {
   int rows = 8, columns = 512, warps = 8;
-  int granularity = 0;
+  Granularity granularity = Granularity::tensor;
   int block = 128;    // elements of a group, or of a block's side
   bool whole = true;  // a row fits the columns
   bool gated = false; // silu(gate) * up instead of x
@@ -70,10 +70,9 @@ Kernel quantizeKernel{
     "quantize", [](View<const T, 2> x, View<const T, 2> up, View<Q, 2> y, View<S, 2> scales,
                    const QuantizeConfig &config) {
       const int m = config.rows, n = config.columns;
-      const auto granularity = static_cast<Granularity>(config.granularity);
       auto take = [&](const Int &i, const Int &j) { return valuesOf(x, up, i, j, config); };
       auto to = y.tile(m, n);
-      if (granularity == Granularity::row) {
+      if (config.granularity == Granularity::row) {
         auto row = program_id(0);
         auto finish = [&](const Tile<float> &largest) {
           auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config), 1);
@@ -97,7 +96,7 @@ Kernel quantizeKernel{
       auto across = cdiv(x.extent(1), n);
       auto i = program_id(0) / across, j = program_id(0) % across;
       auto values = take(i, j);
-      if (granularity == Granularity::group) {
+      if (config.granularity == Granularity::group) {
         const int groups = n / config.block;
         auto grouped = reshape(values, m, groups, config.block);
         auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config);
@@ -212,19 +211,13 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
 }
 
 void launch(Use &use, const char *first, const char *second) {
-  const OptionValues &options = use.call.options;
   if (const std::string reason = reasonToReject(use.call, use.config); !reason.empty())
     throw InputError(use.call.kernel->name + ": " + reason);
-  const Granularity granularity = granularityOf(options);
-  const std::int64_t m = use.call.extent("M"), k = use.call.extent("K");
-  QuantizeConfig chosen{.rows = use.field("rows"),
-                        .columns = use.field("columns"),
-                        .warps = use.field("warps"),
-                        .granularity = static_cast<int>(granularity),
-                        .block = static_cast<int>(options.integer("block")),
-                        .whole = k <= use.field("columns"),
-                        .gated = second != nullptr,
-                        .powerOfTwo = options.choice("scale_format") != "f32"};
+  const std::int64_t m = use.extent("M"), k = use.extent("K");
+  auto chosen = use.config_as<QuantizeConfig>();
+  chosen.whole = k <= chosen.columns;
+  chosen.gated = second != nullptr;
+  chosen.powerOfTwo = use.call.options.choice("scale_format") != "f32";
   const std::int64_t down = ceilDiv(m, chosen.rows), tiles = down * ceilDiv(k, chosen.columns);
   for_dtype<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
     const auto x = use.tensor<T, 2>(first);
@@ -233,9 +226,9 @@ void launch(Use &use, const char *first, const char *second) {
       for_dtype<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
         const auto y = use.tensor<Q, 2>("y");
         const auto scales = use.tensor<S, 2>("scales");
-        if (granularity != Granularity::tensor) {
-          use(quantizeKernel<T, Q, S>, granularity == Granularity::row ? down : tiles, x, up, y,
-              scales, chosen);
+        if (chosen.granularity != Granularity::tensor) {
+          use(quantizeKernel<T, Q, S>, chosen.granularity == Granularity::row ? down : tiles, x, up,
+              y, scales, chosen);
           return;
         }
         // Of nothing there is a scale, too.

@@ -48,8 +48,8 @@ Kernel steps{
             return zeros<float>(1, n);
           return expand(cast<float>(biases.at(d).slice(0, h * g, h).tile(n).load(j)), 0);
         };
-        inputBiases[g] = bias(inputBias, config.inputBias);
-        stateBiases[g] = bias(stateBias, config.stateBias);
+        inputBiases[g] = bias(inputBias, config.b_ih);
+        stateBiases[g] = bias(stateBias, config.b_hh);
       }
       for (auto step : range(first, end)) {
         auto now = state.at(step % 2, d);
@@ -147,8 +147,8 @@ KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
     const Invocation &call = use.call;
     const std::int64_t directions = directionsOf(call), b = call.extent("B"), h = call.extent("H"),
                        length = call.extent("T"), gates = call.extent("G");
-    const StepConfig chosen{use.field("b"),     use.field("h"),  use.field("k"), use.field("warps"),
-                            cellOf(call, cell), use.has("b_ih"), use.has("b_hh")};
+    auto chosen = use.config_as<StepConfig>();
+    chosen.cell = cellOf(call, cell);
     for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
       const auto state = use.workspace<T, 4>({2, directions, b, h});
       const auto memory = use.workspace<float, 3>({directions, b, cell == lstmCell ? h : 0});
@@ -175,9 +175,8 @@ KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
 // Numbers of this spread.
 auto spread(const char *axis) {
   return [axis](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-    std::normal_distribution<double> normal(
-        0, 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(call.extent(axis), 1))));
-    fillDrawn(array, [&] { return normal(random); });
+    const auto extent = static_cast<double>(std::max<std::int64_t>(call.extent(axis), 1));
+    sampleNormal(1 / std::sqrt(extent))(call, array, random);
   };
 }
 

@@ -20,9 +20,9 @@ constexpr int slotsOf(int cell) { return cell == lstmCell ? 5 : cell == gruCell 
 struct StepConfig {
   int b = 16, h = 64, k = 32, warps = 4;
   int cell = 0;
-  bool inputBias = false, stateBias = false;
+  bool b_ih = false, b_hh = false;
 };
-SECTILE_CONFIG(StepConfig, b, h, k, warps, cell, inputBias, stateBias)
+SECTILE_CONFIG(StepConfig, b, h, k, warps, cell, b_ih, b_hh)
 
 // Step s of direction d is at this position; steps before the first and behind the last are at
 // positions that no view has.
@@ -75,10 +75,8 @@ template <class A, class B> void asRows(Tensor<A, 4> &a, Tensor<B, 4> &b) {
   const std::int64_t t = a.extent(1), n = a.extent(2);
   if (a.stride(1) == a.stride(2) * n && b.stride(1) == b.stride(2) * n) {
     auto joined = [&](const auto &x) {
-      auto extents = x.extents(), strides = x.strides();
-      extents[1] = 1;
-      extents[2] = t * n;
-      return std::decay_t<decltype(x)>(x.data(), extents, strides, x.memory());
+      return withAxes(x, {x.extent(0), 1, t * n, x.extent(3)},
+                      {x.stride(0), x.stride(1), x.stride(2), x.stride(3)});
     };
     a = joined(a);
     b = joined(b);
@@ -93,10 +91,8 @@ template <class A, class B> void asRows(Tensor<A, 4> &a, Tensor<B, 4> &b) {
 template <class T>
 Tensor<T, 4> byDirection(const Tensor<T, 3> &x, std::int64_t directions, bool shared) {
   const std::int64_t n = shared ? x.extent(2) : x.extent(2) / std::max<std::int64_t>(directions, 1);
-  return {x.data(),
-          {directions, x.extent(0), x.extent(1), n},
-          {shared ? 0 : n * x.stride(2), x.stride(0), x.stride(1), x.stride(2)},
-          x.memory()};
+  return withAxes(x, {directions, x.extent(0), x.extent(1), n},
+                  {shared ? 0 : n * x.stride(2), x.stride(0), x.stride(1), x.stride(2)});
 }
 
 // The first `count` of the last axis.
@@ -111,8 +107,8 @@ inline std::int64_t directionsOf(const Invocation &call) { return elementCount(c
 template <class T, class Out>
 void products(Use &use, Tensor<T, 4> a, const Tensor<T, 3> &b, Tensor<Out, 4> out) {
   asRows(a, out);
-  const ProductConfig chosen{std::same_as<T, float> ? 32 : 64, std::same_as<T, float> ? 32 : 64,
-                             std::same_as<T, float> ? 16 : 32, 4};
+  constexpr int tile = std::same_as<T, float> ? 32 : 64;
+  const ProductConfig chosen{tile, tile, tile / 2, 4};
   use(productKernel<T, Out>,
       Grid(ceilDiv(out.extent(2), chosen.m) * ceilDiv(out.extent(3), chosen.n), out.extent(1),
            out.extent(0)),

@@ -156,38 +156,27 @@ Kernel biasGradients{
       db.at(d).tile(config.n).store(j, sum(total, 0));
     }};
 
-// Between 0 and 1, as gates are.
-void sampleGates(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::uniform_real_distribution<double> uniform(0.05, 0.95);
-  fillDrawn(array, [&] { return uniform(random); });
-}
-
 void addArguments(KernelSpec &spec, Cell cell) {
   spec.add_arguments(commonInputs(cell));
-  const std::vector<ArgumentSpec> inputs = spec.arguments;
-  spec.add_arguments(
-      {{"y: [T, B, Y] like x", "the forward kernel's", {.stored = timeFirst()}},
-       {"reserve: [..., T, B, R] f32", "the forward kernel's", {.sample = sampleGates}},
-       {"dy: [T, B, Y] like x", "gradient of y", {.stored = timeFirst()}},
-       {"dh_n?: [..., B, H] like x", "gradient of h_n; 0 if left out"}});
+  std::vector<std::string> inputs;
+  for (const ArgumentSpec &input : spec.arguments)
+    inputs.push_back(input.name);
+  // Gates are between 0 and 1.
+  const auto gates = sampleUniform(0.05, 0.95);
+  spec.add_arguments({{"y: [T, B, Y] like x", "the forward kernel's", {.stored = timeFirst()}},
+                      {"reserve: [..., T, B, R] f32", "the forward kernel's", {.sample = gates}},
+                      {"dy: [T, B, Y] like x", "gradient of y", {.stored = timeFirst()}},
+                      {"dh_n?: [..., B, H] like x", "gradient of h_n; 0 if left out"}});
   if (cell == lstmCell)
     spec.add_arguments({{"dc_n?: [..., B, H] like x", "gradient of c_n; 0 if left out"}});
-  for (const ArgumentSpec &input : inputs)
-    spec.arguments.push_back({.name = "d" + input.name,
-                              .output = true,
-                              .with = input.optional ? input.name : "",
-                              .axes = input.axes,
-                              .stored = input.stored,
-                              .like = "x",
-                              .doc = "gradient of " + input.name});
+  spec.add_gradients(inputs);
 }
 
 template <class T> void applyBackward(Use &use, Cell cell) {
   const Invocation &call = use.call;
   const std::int64_t directions = directionsOf(call), b = call.extent("B"), h = call.extent("H"),
                      length = call.extent("T"), gates = call.extent("G"), inputs = call.extent("I");
-  const StepConfig chosen{use.field("b"),     use.field("h"), use.field("k"), use.field("warps"),
-                          cellOf(call, cell), false,          false};
+  const auto chosen = use.config_as(StepConfig{.cell = cellOf(call, cell)});
   const Tensor<T, 3> none{nullptr, {}, {}};
   const bool lstm = cell == lstmCell;
   const auto carried = use.workspace<float, 3>({directions, b, h}),

@@ -25,7 +25,7 @@ Kernel steps{"linear_recurrence_steps",
                     keys = k.at(batch, head).tile(1, width);
                auto values = v.at(batch, head).tile(1, dv);
                auto state = zeros<float>(width, dv);
-               if (config.initial)
+               if (config.initial_state)
                  state = initial.at(batch, head).tile(width, dv).load(0, column);
                for (auto t : range(0, q.extent(2))) {
                  auto decay = decayOf(g.at(batch, head), gk.at(batch, head), t, config);
@@ -53,7 +53,7 @@ Kernel outputs{
       auto ownGk = gk.at(batch, head);
       auto keys = k.at(batch, head);
       auto scores = zeros<float>(chunk, chunk);
-      if (config.channels) {
+      if (config.gk) {
         auto place = expand(arange(0, chunk), 0);
         auto wide = cast<float>(query);
         forEachStep(keys, ownG, ownGk, number, config, [&](auto j, auto key, auto decay) {
@@ -148,9 +148,7 @@ KernelSpec sectile::linearRecurrenceSpec() {
        }}};
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
-    const ChunkConfig chosen{use.field("chunk"),      use.field("dv"), use.field("warps"),
-                             widthOf(call),           use.has("g"),    use.has("gk"),
-                             use.has("initial_state")};
+    const ChunkConfig chosen = chunkConfig(use);
     const std::int64_t b = call.extent("B"), h = call.extent("H"),
                        columns = ceilDiv(call.extent("Dv"), chosen.dv);
     const auto g = timed<float, 3>(use, "g");

@@ -12,11 +12,11 @@ namespace sectile::recurrence {
 
 struct ChunkConfig {
   int chunk = 64, dv = 32, warps = 4;
-  int width = 64;                       // Dk, up to the next multiple of 16
-  bool gated = false, channels = false; // there is g, gk
-  bool initial = false;
+  int width = 64; // Dk, up to the next multiple of 16
+  // Which of these arguments are given.
+  bool g = false, gk = false, initial_state = false, dfinal_state = false;
 };
-SECTILE_CONFIG(ChunkConfig, chunk, dv, warps, width, gated, channels, initial)
+SECTILE_CONFIG(ChunkConfig, chunk, dv, warps, width, g, gk, initial_state, dfinal_state)
 
 // Products with a state, which is float: 11 bits of each factor are as many as half has, and no
 // state is beyond their range.
@@ -27,7 +27,7 @@ constexpr Precision statePrecision = std::same_as<T, float> ? Precision::ieee : 
 inline Tile<float> channelLogs(const View<const float, 1> &g, const View<const float, 2> &gk,
                                const Int &first, int rows, const ChunkConfig &config) {
   auto logs = gk.tile(rows, config.width).load_at(first, 0);
-  if (config.gated)
+  if (config.g)
     logs += expand(g.tile(rows).load_at(first), 1);
   return logs;
 }
@@ -46,7 +46,7 @@ struct Decay {
 inline Tile<float> pairwise(const View<const float, 1> &g, const Int &number,
                             const ChunkConfig &config) {
   auto i = expand(arange(0, config.chunk), 1), j = expand(arange(0, config.chunk), 0);
-  if (!config.gated)
+  if (!config.g)
     return cast<float>(i >= j);
   auto logs = expand(g.tile(config.chunk).load(number), 1);
   return where(i >= j, exp(cumsum(where(i > j, logs, 0.0f), 0)), 0.0f);
@@ -55,14 +55,14 @@ inline Tile<float> pairwise(const View<const float, 1> &g, const Int &number,
 inline Decay decayOf(const View<const float, 1> &g, const View<const float, 2> &gk,
                      const Int &number, const ChunkConfig &config) {
   const int chunk = config.chunk;
-  if (config.channels) {
+  if (config.gk) {
     auto first = number * chunk;
     auto logs = channelLogs(g, gk, first, chunk, config);
     auto isLast = expand(arange(0, chunk), 1) == chunk - 1;
     auto later = where(isLast, 0.0f, channelLogs(g, gk, first + 1, chunk, config));
     return {exp(cumsum(logs, 0)), exp(cumsum(later, 0, true)), exp(sum(logs, 0))};
   }
-  if (!config.gated)
+  if (!config.g)
     return {full<float>(1, chunk, 1), full<float>(1, chunk, 1), full<float>(1, 1)};
   auto logs = g.tile(chunk).load(number);
   auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
@@ -133,7 +133,7 @@ const Kernel statesKernel{
       auto keys = k.at(batch, head).tile(chunk, width);
       auto values = v.at(batch, head).tile(chunk, dv);
       auto state = zeros<float>(width, dv);
-      if (config.initial)
+      if (config.initial_state)
         state = initial.at(batch, head).tile(width, dv).load(0, column);
       // A chunk's steps are under way while the one before is computed and its state written.
       auto nextKey = keys.load(0, 0);
@@ -188,6 +188,12 @@ inline float scaleOf(const Invocation &call) {
 
 inline int widthOf(const Invocation &call) {
   return static_cast<int>(std::max<std::int64_t>(ceilDiv(call.extent("Dk"), 16), 1) * 16);
+}
+
+inline ChunkConfig chunkConfig(const Use &use) {
+  auto config = use.config_as<ChunkConfig>();
+  config.width = widthOf(use.call);
+  return config;
 }
 
 // What the specifications of both have in common.

@@ -12,29 +12,19 @@ using namespace sectile::recurrence;
 
 namespace {
 
-struct BackwardConfig {
-  int chunk = 32, dv = 32, warps = 4;
-  int width = 64;
-  bool gated = false, channels = false;
-  bool last = false; // there is a gradient of the final state
-  bool initial = false;
-  ChunkConfig forward() const { return {chunk, dv, warps, width, gated, channels, initial}; }
-};
-SECTILE_CONFIG(BackwardConfig, chunk, dv, warps, width, gated, channels, last, initial)
-
 // From the last chunk to the first: leaves the gradient of the state behind each.
 template <class T, class U>
 Kernel stateGradients{
     "linear_recurrence_state_gradients",
     [](View<const T, 4> q, View<const T, 4> output, View<const float, 3> g, View<const float, 4> gk,
        View<const float, 4> last, View<U, 5> gradients, View<float, 4> units,
-       View<float, 4> initial, Float scale, const BackwardConfig &config) {
+       View<float, 4> initial, Float scale, const ChunkConfig &config) {
       const int chunk = config.chunk, width = config.width, dv = config.dv;
       auto column = program_id(0), head = program_id(1), batch = program_id(2);
       auto queries = q.at(batch, head).tile(chunk, width);
       auto outputs = output.at(batch, head).tile(chunk, dv);
       auto gradient = zeros<float>(width, dv);
-      if (config.last)
+      if (config.dfinal_state)
         gradient = last.at(batch, head).tile(width, dv).load(0, column);
       auto chunks = cdiv(q.extent(2), chunk);
       // As in the pass over the states.
@@ -47,11 +37,11 @@ Kernel stateGradients{
         nextOut = outputs.load(number - 1, column);
         keepState(gradients.at(batch, head, number), units.at(batch, head, number), column,
                   gradient, width, dv);
-        auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config.forward());
+        auto decay = decayOf(g.at(batch, head), gk.at(batch, head), number, config);
         auto early = cast<T>(cast<float>(query) * decay.fromStart * scale);
         gradient = dot(trans(early), out, gradient * expand(decay.whole, 1), Precision::ieee);
       }
-      if (config.initial)
+      if (config.initial_state)
         initial.at(batch, head).tile(width, dv).store(0, column, gradient);
     }};
 
@@ -64,7 +54,7 @@ Kernel gradients{
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> g,
        View<const float, 4> gk, View<const T, 4> output, View<const U, 6> states,
        View<const float, 5> units, View<T, 4> dq, View<T, 4> dk, View<T, 4> dv, View<float, 3> dg,
-       View<float, 4> dgk, Float scale, const BackwardConfig &config) {
+       View<float, 4> dgk, Float scale, const ChunkConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.dv;
       auto number = program_id(0), head = program_id(1), batch = program_id(2);
       auto query = q.at(batch, head).tile(chunk, width).load(number, 0);
@@ -76,7 +66,7 @@ Kernel gradients{
           gradient{states.at(1).at(batch, head, number), units.at(1).at(batch, head, number)};
       auto ownG = g.at(batch, head);
       auto ownGk = gk.at(batch, head);
-      auto decay = decayOf(ownG, ownGk, number, config.forward());
+      auto decay = decayOf(ownG, ownGk, number, config);
 
       // What needs all of Dv: gradients of the scores, of queries by the state before the chunk, of
       // keys by the state behind it, and what the two states have in common.
@@ -84,7 +74,7 @@ Kernel gradients{
       auto dQuery = zeros<float>(chunk, width), dKey = zeros<float>(chunk, width);
       auto both = zeros<float>(width);
       // Gradients of decays are float.
-      const bool finer = config.gated || config.channels;
+      const bool finer = config.g || config.gk;
       const Precision precision =
           finer && statePrecision<T> == Precision::tf32 ? Precision::tf32x3 : statePrecision<T>;
       for (auto column : range(0, cdiv(v.extent(3), columns))) {
@@ -111,10 +101,10 @@ Kernel gradients{
       // A step's decay weighs on what passes it: from the state before the chunk or an earlier step
       // to the step itself, a later one, or the state behind the chunk.
       auto scores = zeros<float>(chunk, chunk);
-      if (config.channels) {
+      if (config.gk) {
         auto logs = cumsum(wideQuery * dQuery, 0, true) + sumBefore(wideKey * dKey) +
                     expand(decay.whole * both, 0);
-        forEachStep(k.at(batch, head), ownG, ownGk, number, config.forward(),
+        forEachStep(k.at(batch, head), ownG, ownGk, number, config,
                     [&](auto step, auto ownKey, auto ownDecay) {
                       auto weight = expand(sum(where(j == step, scoreGradients, 0.0f), 1), 1);
                       auto fromKey = ownKey * ownDecay;
@@ -126,14 +116,14 @@ Kernel gradients{
                       logs += where(i > step, cumsum(weight * pairs, 0, true), 0.0f);
                     });
         dgk.at(batch, head).tile(chunk, width).store(number, 0, logs);
-        if (config.gated)
+        if (config.g)
           dg.at(batch, head).tile(chunk).store(number, sum(logs, 1));
       } else {
-        auto decays = pairwise(ownG, number, config.forward());
+        auto decays = pairwise(ownG, number, config);
         auto products = dot(query, trans(key), scores, Precision::ieee);
         scores = products * decays;
         auto weights = scoreGradients * decays;
-        if (config.gated) {
+        if (config.g) {
           auto passing = cumsum(where(i > j, weights * products, 0.0f), 0, true);
           auto logs = sum(where(i > j, passing, 0.0f), 1) +
                       cumsum(sum(wideQuery * dQuery, 1), 0, true) +
@@ -170,13 +160,8 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
   spec.add_arguments(commonInputs());
   spec.add_arguments(
       {{"do: [B, H, T, Dv] like q", "gradient of o"},
-       {"dfinal_state?: [B, H, Dk, Dv] f32", "gradient of final_state; zeros if left out"},
-       {"-> dq: [B, H, T, Dk] like q", "gradient of q"},
-       {"-> dk: [B, H, T, Dk] like q", "gradient of k"},
-       {"-> dv: [B, H, T, Dv] like q", "gradient of v"},
-       {"-> dg: [B, H, T] f32 with g", "gradient of g"},
-       {"-> dgk: [B, H, T, Dk] f32 with gk", "gradient of gk"},
-       {"-> dinitial_state: [B, H, Dk, Dv] f32 with initial_state", "gradient of initial_state"}});
+       {"dfinal_state?: [B, H, Dk, Dv] f32", "gradient of final_state; zeros if left out"}});
+  spec.add_gradients({"q", "k", "v", "g", "gk", "initial_state"});
   spec.add_options(commonOptions());
   spec.config = {{"chunk", "steps of one chunk"},
                  {"dv", "columns of v at once"},
@@ -207,9 +192,10 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
        }}};
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
-    const BackwardConfig chosen{
-        use.field("chunk"), use.field("dv"), use.field("warps"),      widthOf(call),
-        use.has("g"),       use.has("gk"),   use.has("dfinal_state"), use.has("initial_state")};
+    const ChunkConfig chosen = chunkConfig(use);
+    // The pass over the states is the forward kernel's.
+    ChunkConfig forward = chosen;
+    forward.dfinal_state = false;
     const std::int64_t b = call.extent("B"), h = call.extent("H"), dk = call.extent("Dk"),
                        dv = call.extent("Dv"), columns = ceilDiv(dv, chosen.dv),
                        chunks = ceilDiv(call.extent("T"), chosen.chunk);
@@ -226,7 +212,7 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
         const auto units = use.workspace<float, 5>({2, b, h, chunks, columns});
         use(statesKernel<T, U>, Grid(columns, h, b), k, v, g, gk,
             use.tensor<float, 4>("initial_state"), oneOf(states, 0), oneOf(units, 0), last,
-            chosen.forward());
+            forward);
         use(stateGradients<T, U>, Grid(columns, h, b), q, output, g, gk,
             use.tensor<float, 4>("dfinal_state"), oneOf(states, 1), oneOf(units, 1),
             use.tensor<float, 4>("dinitial_state"), scale, chosen);
@@ -236,7 +222,7 @@ KernelSpec sectile::linearRecurrenceBackwardSpec() {
       };
       // Gradients of decays, which are float, need states as exact.
       if constexpr (std::same_as<T, half>)
-        if (!chosen.gated && !chosen.channels)
+        if (!chosen.g && !chosen.gk)
           return withStates(half());
       withStates(float());
     });

@@ -89,6 +89,28 @@ KernelSpec scaleSpec(std::string name) {
   return spec;
 }
 
+// A configuration bound by names.
+enum class Mode : std::uint8_t { a, b };
+struct NamedConfig {
+  int block = 1, count = 7, warps = 4;
+  Mode mode = Mode::a;
+  bool w = false, given = true;
+  int factor = 5; // the option of this name is no integer
+};
+SECTILE_CONFIG(NamedConfig, block, count, warps, mode, w, given, factor)
+
+struct SharedRows {
+  View<const float, 2> x, rows;
+  View<float, 2> y;
+};
+SECTILE_STRUCT(SharedRows, x, rows, y)
+
+Kernel addRows{"add_rows", [](const SharedRows &a) {
+                 auto row = program_id(0);
+                 a.y.tile(1, 128).store(
+                     row, 0, a.x.tile(1, 128).load(row, 0) + a.rows.tile(1, 128).load(row, 0));
+               }};
+
 // What registering says where the kernel's arguments are this struct.
 template <class Struct> std::string refusedStruct(std::initializer_list<FieldValue> values = {}) {
   static const Kernel kernel{"refused", [](const Struct &) {}};
@@ -196,6 +218,52 @@ TEST(RegisterKernel, BindsFieldsByTheirNames) {
   }
 }
 
+TEST(RegisterKernel, BindsConfigurationsByTheirNames) {
+  static NamedConfig plain, prefixed;
+  KernelSpec spec = scaleSpec("scale_config");
+  spec.config.push_back({"back_block"});
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return ConfigValues{{"block", 64}, {"back_block", 32}};
+  };
+  spec.apply = [](Use &use) {
+    plain = use.config_as<NamedConfig>();
+    prefixed = use.config_as<NamedConfig>("back_");
+  };
+  register_kernel(std::move(spec));
+  const Device device = Device::open("virtual:sm_80");
+  const NamedTensors x{{"x", tensor(device.allocate<half>(300), {3, 100})}};
+  run_kernel(device.stream(), "scale_config", x);
+  EXPECT_EQ(describe(plain), "block=64 count=7 warps=4 mode=0 w=0 given=1 factor=5");
+  NamedTensors both = x;
+  both.emplace("w", tensor(device.allocate<float>(100), {100}));
+  run_kernel(device.stream(), "scale_config", both, {{"mode", "b"}, {"count", "3"}});
+  EXPECT_EQ(describe(plain), "block=64 count=3 warps=4 mode=1 w=1 given=1 factor=5");
+  EXPECT_EQ(describe(prefixed), "block=32 count=3 warps=4 mode=1 w=1 given=1 factor=5");
+}
+
+TEST(RegisterKernel, OneForAllIsBoundAsAll) {
+  KernelSpec spec;
+  spec.name = "add_rows";
+  spec.summary = "y = x + rows";
+  spec.add_arguments({{"x: [M, N] f32"}, {"rows: [1|M, N] f32"}, {"-> y: [M, N] f32"}});
+  spec.typical = {{"M", 4}, {"N", 100}};
+  spec.defaults = [](const Invocation &, const std::string &) { return ConfigValues(); };
+  spec.apply = [](Use &use) { use(addRows, use.extent("M")); };
+  register_kernel(std::move(spec));
+  const Device device = Device::open("virtual:sm_80");
+  std::vector<float> values(3 * 100);
+  std::iota(values.begin(), values.end(), 1.0f);
+  const Buffer<float> x = device.upload(values);
+  for (const std::int64_t rows : {1, 3}) {
+    const NamedTensors outputs =
+        run_kernel(device.stream(), "add_rows",
+                   {{"x", tensor(x, {3, 100})}, {"rows", tensor(x, {rows, 100})}});
+    const std::vector<float> y = outputs.at("y").as<float, 2>().download();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(y[i], values[i] + values[rows == 1 ? i % 100 : i]);
+  }
+}
+
 TEST(RegisterKernel, FieldsThatNothingFitsAreRefused) {
   const std::string field = "scale_refused: field '";
   EXPECT_EQ((refusedStruct<OfX<View<const half, 2>>>()),
@@ -232,6 +300,25 @@ TEST(RegisterKernel, FieldsThatNothingFitsAreRefused) {
             field + "count' of the kernel refused is a number of type i64, but is set to a tensor");
   EXPECT_EQ(refusedStruct<OfCount<Int>>({{"count", 3}, {"counts", 3}}),
             "scale_refused: the kernel refused has no field 'counts' to set; its fields are count");
+}
+
+TEST(RegisterKernel, GradientsFollowFromInputs) {
+  KernelSpec spec;
+  spec.name = "backward";
+  spec.add_arguments({{"x: [M, N] f32|f16"}, {"w?: [N] like x"}, {"scale?: [M] f32"}});
+  spec.add_gradients({"x", "w", "scale"});
+  ASSERT_EQ(spec.arguments.size(), 6u);
+  const ArgumentSpec &x = spec.arguments[3], &w = spec.arguments[4], &scale = spec.arguments[5];
+  EXPECT_TRUE(x.output && w.output && scale.output);
+  EXPECT_EQ(x.name + w.name + scale.name, "dxdwdscale");
+  EXPECT_EQ(x.axes, (std::vector<std::string>{"M", "N"}));
+  EXPECT_EQ(x.like + w.like + scale.like, "xx");
+  EXPECT_EQ(scale.dtypes, std::vector<DType>{DType::float32});
+  EXPECT_EQ(x.with + w.with + scale.with, "wscale");
+  EXPECT_EQ(w.doc, "gradient of w");
+  for (const char *missing : {"y", "dx"})
+    EXPECT_EQ(message<InputError>([&] { spec.add_gradients({missing}); }),
+              "backward: there is no input '" + std::string(missing) + "' to have a gradient");
 }
 
 TEST(RegisterKernel, RowsOfTextAreRead) {

@@ -178,6 +178,10 @@ struct KernelSpec {
   // Append what the rows describe. Throw InputError for a row that cannot be read.
   void add_arguments(const std::vector<ArgumentRow> &rows);
   void add_options(const std::vector<OptionRow> &rows);
+  // Appends the outputs of a backward kernel: for each of these inputs x its gradient dx, of the
+  // same axes and dtype, which of an optional input exists only with the input. Throws InputError
+  // if there is no such input.
+  void add_gradients(const std::vector<std::string> &inputs);
 
   // Fills `config` with the fields of a configuration struct (SECTILE_CONFIG), and `defaults` with
   // the values of its initialisers. `docs` describe the fields, in order; there may be fewer.

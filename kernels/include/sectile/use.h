@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <sectile/bind.h>
 #include <sectile/library.h>
 
@@ -21,13 +22,30 @@ public:
   int field(const char *name) const { return static_cast<int>(config.at(name)); }
   // The configuration as a struct. Fields that the description does not have keep their values in
   // `derived`: config_as(Rows{.whole = true}).
-  template <KernelConfig C> C config_as(C derived = {}) const {
+  template <KernelConfig C> C config_as(C derived) const {
     for_each_field(derived, [&](std::string_view name, auto &value) {
       for (const auto &[field, chosen] : config)
         if (field == name)
           value = static_cast<std::remove_reference_t<decltype(value)>>(chosen);
     });
     return derived;
+  }
+  // The same with every field bound by its name: to the description's field `prefix` + name, or
+  // else to an option (an integer, a flag for a bool, a choice for an enumeration with the same
+  // order), or for a bool to whether the optional argument is given. Other fields keep their
+  // initial values.
+  template <KernelConfig C> C config_as(std::string_view prefix = "") const {
+    C result{};
+    for_each_field(result, [&](std::string_view name, auto &value) {
+      using V = std::remove_reference_t<decltype(value)>;
+      constexpr OptionSpec::Kind kind = std::same_as<V, bool>   ? OptionSpec::flag
+                                        : std::is_enum_v<V>     ? OptionSpec::choice
+                                        : std::is_integral_v<V> ? OptionSpec::integer
+                                                                : OptionSpec::number;
+      if (const auto found = fieldByName(prefix, name, kind))
+        value = static_cast<V>(*found);
+    });
+    return result;
   }
   bool has(std::string_view argument) const { return call.has(argument); }
   // The extent of an axis; of "...", the product of the extents that it stands for.
@@ -94,7 +112,8 @@ public:
   // Launches a kernel whose arguments are the fields of one struct. Each field is bound by its
   // name: to the value given here, or else to the argument, option or axis of that name. The "..."
   // of an argument is always one axis of its view; a view with fewer axes takes the leading ones as
-  // one. An argument that the caller left out is an empty view. Throws Error if nothing fits.
+  // one. Of an input with an axis "1|B" the view has all of B, at a stride of 0 if there is one for
+  // all. An argument that the caller left out is an empty view. Throws Error if nothing fits.
   template <detail::NamedKernel Kernel>
     requires(!Kernel::has_config)
   void operator()(const Kernel &kernel, Grid grid, std::initializer_list<FieldValue> values = {}) {
@@ -133,6 +152,9 @@ private:
     noteLaunch(grid);
   }
 
+  // An option of another kind is none.
+  std::optional<std::int64_t> fieldByName(std::string_view prefix, std::string_view name,
+                                          OptionSpec::Kind kind) const;
   detail::Memory memory(std::size_t argument) const;
   std::uint64_t address(std::size_t argument) const;
   void lengths(std::size_t argument, DType dtype, std::size_t rank, std::int64_t *extents,
