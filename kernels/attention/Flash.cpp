@@ -2,6 +2,7 @@
 // loops' code.
 #include "kernels/Tune.h"
 #include "kernels/attention/Options.h"
+#include "kernels/attention/Tiles.h"
 #include <charconv>
 
 using namespace sectile;
@@ -57,9 +58,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
   try {
     const KernelSpec &spec = specOf(backward);
     const flash::Options &options = call.options;
-    // What takes long in a lambda is not known: tiles are those of a soft cap.
     KernelOptions words{{"causal", call.causal ? "true" : "false"},
-                        {"softcap", call.modified ? "1" : "0"},
                         {"dropout", text(options.dropout)},
                         {"seed", std::to_string(options.seed)},
                         {"precision", options.exact ? "exact" : "tf32"}};
@@ -68,6 +67,8 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     if (options.sinks)
       call.inputs["sinks"] = *options.sinks;
     Invocation invocation = callOn(spec, call.inputs, words, call.outputs);
+    if (call.modified)
+      tiles::markLambda(invocation);
     Assignments fields;
     for (const auto &[name, value] : options.config)
       fields.emplace_back(name, std::to_string(value));
@@ -80,9 +81,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
       config[name] = value;
     for (const auto &[along, gradient] : call.learned)
       checkLearned(invocation, along, gradient);
-    AttentionNumbers numbers(invocation);
-    // The lambda has the cap.
-    numbers.cap = 0;
+    const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
       if (backward)
         launchGradients(use, numbers, call.modified, call.learned, launch);

@@ -139,11 +139,11 @@ Score tanh(const Score &x) {
 Score soft_cap(const Score &x, const Float &cap) {
   Score inner = x.scaled(1.0f / cap);
   inner.slopes.clear();
-  const Score t = tanh(inner);
-  Score result = t.scaled(cap);
-  result.addSlopes(x, [t] {
-    const Tile<float> value = t.value();
-    return 1.0f - value * value;
+  // The derivative is that of the result, so that nothing else of x needs registers.
+  Score result = x.withValue(tanh(inner).scaled(cap).value());
+  result.addSlopes(x, [value = result.base, cap] {
+    const Tile<float> t = value * (1.0f / cap);
+    return 1.0f - t * t;
   });
   return result;
 }

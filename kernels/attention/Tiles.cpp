@@ -12,8 +12,10 @@ namespace {
 using enum Units;
 using enum Schedule;
 
-constexpr unsigned blocks = bias | mask;      // read by the block, as keys are
-constexpr unsigned scores = blocks | softcap; // what changes scores; dropout changes weights
+constexpr const char *lambdaMark = "lambda"; // among the options of a call, which has none so named
+
+constexpr unsigned blocks = bias | mask;               // read by the block, as keys are
+constexpr unsigned scores = blocks | softcap | lambda; // dropout changes weights
 constexpr unsigned options = scores | dropout;
 
 constexpr Row forward[] = {
@@ -27,7 +29,7 @@ constexpr Row forward[] = {
     // Few keys: the next block's are fetched while this one is stored.
     {warpgroups, 64, {.without = scores, .spread = 2048}, {128, 128, 8, persistent}},
     // Two blocks share a multiprocessor: one multiplies while the other does not.
-    {warpgroups, 64, {.without = blocks | dropout}, {128, 96, 8}},
+    {warpgroups, 64, {.without = blocks | dropout | lambda}, {128, 96, 8}},
     // Scores that take long.
     {warpgroups, 64, {}, {128, 128, 8, overlapped}},
 
@@ -114,7 +116,11 @@ constexpr Row keyGradients[] = {
 
     // One warpgroup does not hold the gradients of 64 wide rows.
     {warpgroups, 128, {.without = options, .unordered = true}, {64, 128, 8, fused, 3}},
+    // So does what scores need until their gradients come.
     {warpgroups, 128, {.with = dropout, .queries = 1024}, {32, 128, 8, overlapped, 3}},
+    {warpgroups, 128, {.with = lambda, .queries = 1024}, {32, 128, 8, overlapped, 3}},
+    {warpgroups, 128, {.with = bias | softcap, .queries = 1024}, {32, 128, 8, overlapped, 3}},
+    {warpgroups, 128, {.with = mask | softcap, .queries = 1024}, {32, 128, 8, overlapped, 3}},
     {warpgroups, 128, {.queries = 1024}, {64, 128, 8, overlapped, 3}},
     {warpgroups, 128, {}, {64, 128, 8, plain, 3}},
     {warpgroups, any, {.with = dropout}, {32, 64, 8, overlapped}},
@@ -206,6 +212,8 @@ Situation situationOf(Pass pass, const Invocation &call, const std::string &targ
   for (const auto &[name, option] : names)
     if (takes(call, name))
       situation.options |= option;
+  if (call.options.values.contains(lambdaMark))
+    situation.options |= lambda;
   if (pass == Pass::forward && situation.units == warpgroups)
     lookAtBlocks(situation, call, target);
   if (pass == Pass::keyGradients)
@@ -235,6 +243,8 @@ std::span<const Row> rows(Pass pass) {
     return keyGradients;
   }
 }
+
+void markLambda(Invocation &call) { call.options.values[lambdaMark] = "true"; }
 
 const Row &rowFor(Pass pass, const Invocation &call, const std::string &target) {
   const Situation situation = situationOf(pass, call, target);

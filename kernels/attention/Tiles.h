@@ -10,8 +10,12 @@ namespace sectile::tiles {
 // What multiplies blocks of elements of 16 bits, or of f32 where the name has 32.
 enum class Units { warpgroups, wmma, matrices, matrices32, threads, threads32 };
 
-// What takes registers or shared memory.
-enum Option : unsigned { bias = 1, mask = 2, softcap = 4, dropout = 8 };
+// What takes registers or shared memory. lambda: scores that a caller of flash modifies, whatever
+// that takes.
+enum Option : unsigned { bias = 1, mask = 2, softcap = 4, dropout = 8, lambda = 16 };
+
+// Of a call whose scores a lambda modifies.
+void markLambda(Invocation &call);
 
 enum class Schedule {
   plain,

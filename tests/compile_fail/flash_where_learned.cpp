@@ -3,7 +3,9 @@
 #include <sectile/flash.h>
 using namespace sectile;
 auto visibility(const flash::LearnedTensor &values) {
-  return flash::where([](const flash::At &at, flash::Learned<flash::Along::heads> slope) {
-    return at.distance() < at.per_head(slope).value();
-  }, values);
+  return flash::where(
+      [](const flash::At &at, flash::Learned<flash::Along::heads> slope) {
+        return at.distance() < at.per_head(slope).value();
+      },
+      values);
 }

@@ -23,25 +23,22 @@ namespace {
 const std::map<std::string, unsigned> knownSpills = {
     {"attention gfx1100 128 32x32 bias mask softcap dropout", 21},
     {"attention gfx1100 256 32x32 bias mask softcap dropout", 157},
-    {"attention gfx1100 64 128x32 bias mask softcap dropout", 1},
     {"attention sm_80 64 128x64 bias mask softcap dropout", 140},
     {"attention sm_90a 256 128x64 overlapped bias mask softcap dropout", 4},
     {"attention_backward_kv gfx1100 128 16x64 bias mask softcap dropout", 31},
     {"attention_backward_kv gfx1100 256 16x16 bias mask softcap dropout", 387},
-    {"attention_backward_kv gfx1100 64 64x64 bias mask softcap dropout", 209},
-    {"attention_backward_kv sm_80 128 16x64 bias mask softcap dropout", 48},
+    {"attention_backward_kv gfx1100 64 64x64 bias mask softcap dropout", 229},
     {"attention_backward_kv sm_80 64 64x64 bias mask softcap dropout", 160},
     {"attention_backward_kv sm_90a 128 64x128 bias mask softcap dropout", 340},
     {"attention_backward_kv sm_90a 128 64x128 dropout", 16},
     {"attention_backward_kv sm_90a 128 64x128 fused", 48},
+    {"attention_backward_kv sm_90a 128 64x128 mask", 12},
     {"attention_backward_kv sm_90a 128 64x128 overlapped", 16},
     {"attention_backward_kv sm_90a 128 64x128 overlapped bias", 64},
-    {"attention_backward_kv sm_90a 128 64x128 overlapped bias mask softcap", 264},
     {"attention_backward_kv sm_90a 128 64x128 overlapped mask", 56},
     {"attention_backward_kv sm_90a 128 64x128 overlapped softcap", 112},
     {"attention_backward_kv sm_90a 128 64x128 softcap", 104},
-    {"attention_backward_kv sm_90a 64 64x128 fused bias mask softcap", 40},
-    {"attention_backward_kv sm_90a 64 64x128 overlapped bias mask softcap", 16},
+    {"attention_backward_kv sm_90a 64 64x128 fused bias mask softcap", 60},
     {"attention_backward_kv sm_90a 64 64x64 bias mask softcap dropout", 8},
     {"attention_backward_q gfx1100 256 16x16 bias mask softcap dropout", 362},
     {"attention_backward_q gfx1100 64 64x32 bias mask softcap dropout", 53},
@@ -105,7 +102,7 @@ std::vector<std::string> targetsOf(Units units) {
 }
 
 constexpr std::pair<Option, const char *> options[] = {
-    {bias, "bias"}, {mask, "mask"}, {softcap, "softcap"}, {dropout, "dropout"}};
+    {bias, "bias"}, {mask, "mask"}, {softcap, "softcap"}, {dropout, "dropout"}, {lambda, "lambda"}};
 
 /// The first call with these options that takes the row, from short sequences to long ones.
 std::optional<Invocation> callFor(const Entry &entry, const std::string &target, unsigned with,
@@ -118,7 +115,7 @@ std::optional<Invocation> callFor(const Entry &entry, const std::string &target,
   for (const auto &[option, name] : options)
     if (with & option & (bias | mask))
       inputs.emplace_back(name);
-    else if (with & option)
+    else if (with & option & ~lambda)
       assignments.emplace_back(name, "0.5");
   for (std::int64_t length : {128, 256, 512, 1024, 2048, 4096})
     for (std::int64_t batches : {1, 64}) {
@@ -126,6 +123,9 @@ std::optional<Invocation> callFor(const Entry &entry, const std::string &target,
           findKernel(entry.kernel()), entry.wide() ? "f32" : "f16",
           {{"B", batches}, {"Sq", length}, {"Sk", length}, {"D", width}, {"Dv", width}},
           assignments, inputs);
+      // Compiled with the scores of the options alone, which need no more than most lambdas.
+      if (with & lambda)
+        markLambda(call);
       if (&rowFor(entry.pass, call, target) == entry.row)
         return call;
     }
@@ -137,7 +137,8 @@ std::optional<Invocation> callFor(const Entry &entry, const std::string &target,
 std::vector<unsigned> optionsOf(const Entry &entry, const std::string &target) {
   std::vector<unsigned> found;
   for (unsigned set = 0; set < 1u << std::size(options); ++set)
-    if (callFor(entry, target, set, false))
+    // Where a lambda modifies scores, of the others there is dropout alone.
+    if ((!(set & lambda) || !(set & ~(lambda | dropout))) && callFor(entry, target, set, false))
       found.push_back(set);
   std::ranges::sort(found, {}, [](unsigned set) { return std::pair(std::popcount(set), set); });
   if (found.empty())

@@ -17,7 +17,8 @@ template <Along A, int Tag = 0> struct Learned {
   View<const float, 3> values;
   View<float, 4> parts;
 };
-template <Along A, int Tag> SECTILE_STRUCT((Learned<A, Tag>), values, parts)
+template <Along A, int Tag>
+SECTILE_STRUCT((Learned<A, Tag>), values, parts)
 
 // Those that a lambda used while gradients are traced, by their slots.
 struct LearnedUse {
