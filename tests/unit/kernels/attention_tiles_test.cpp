@@ -35,6 +35,7 @@ const std::map<std::string, unsigned> knownSpills = {
     {"attention_backward_kv sm_90a 128 64x128 mask", 12},
     {"attention_backward_kv sm_90a 128 64x128 overlapped", 16},
     {"attention_backward_kv sm_90a 128 64x128 overlapped bias", 64},
+    {"attention_backward_kv sm_90a 128 64x128 overlapped bias mask", 76},
     {"attention_backward_kv sm_90a 128 64x128 overlapped mask", 56},
     {"attention_backward_kv sm_90a 128 64x128 overlapped softcap", 112},
     {"attention_backward_kv sm_90a 128 64x128 softcap", 104},
