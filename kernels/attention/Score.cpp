@@ -259,7 +259,9 @@ Int entry(const View<const std::int32_t, 1> &table, const Int &at) {
 
 Interval Documents::keysOf(const Sequence &sequence, const Int &query) const {
   const Int beside = query + sequence.offset();
-  return {entry(starts.at(sequence.batch), beside), entry(ends.at(sequence.batch), beside) - 1};
+  // A query before the first key is in no document.
+  return {entry(starts.at(sequence.batch), beside),
+          where(beside < 0, -1, entry(ends.at(sequence.batch), beside) - 1)};
 }
 Interval Documents::queriesOf(const Sequence &sequence, const Int &key) const {
   const Int offset = sequence.offset();

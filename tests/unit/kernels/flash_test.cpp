@@ -1,173 +1,15 @@
 // flash::attend and flash::backward: scores that are lambdas, visibilities put together, in every
 // combination against sums in float64.
-#include "../ops/Devices.h"
-#include <cmath>
-#include <functional>
-#include <gmock/gmock.h>
-#include <random>
-#include <sectile/flash.h>
+#include "FlashTest.h"
 
 using namespace sectile;
+using namespace sectile::test;
 using testing::HasSubstr;
 
 namespace {
 
-class Flash : public test::OnDevice {};
+class Flash : public OnDevice {};
 SECTILE_INSTANTIATE_ON(Flash, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
-
-struct Shape {
-  std::int64_t batches = 2, heads = 4, kvHeads = 2, queries = 70, keys = 90, width = 32,
-               valueWidth = 48;
-};
-
-// A score of query i and key j of a head, and its derivative by the scaled product.
-struct Dual {
-  double value, slope = 1;
-};
-struct Place {
-  std::int64_t batch, head, query, key;
-  double distance; // of the key before the query
-};
-using ScoreReference = std::function<Dual(double product, const Place &)>;
-using VisibleReference = std::function<bool(const Place &)>;
-
-template <class T> struct Data {
-  Shape shape;
-  std::vector<T> q, k, v, dO;
-
-  explicit Data(const Shape &shape) : shape(shape) {
-    std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    const auto draw = [&](std::int64_t count) {
-      std::vector<T> values;
-      for (std::int64_t i = 0; i < count; ++i)
-        values.push_back(static_cast<T>(normal(random)));
-      return values;
-    };
-    const auto &[b, h, kv, sq, sk, d, dv] = shape;
-    q = draw(b * h * sq * d);
-    k = draw(b * kv * sk * d);
-    v = draw(b * kv * sk * dv);
-    dO = draw(b * h * sq * dv);
-  }
-};
-
-struct Results {
-  std::vector<double> o, lse, dq, dk, dv;
-};
-
-double at(const auto &values, std::int64_t index) {
-  return static_cast<double>(static_cast<float>(values[static_cast<std::size_t>(index)]));
-}
-
-template <class T>
-Results expected(const Data<T> &data, const ScoreReference &score, const VisibleReference &visible,
-                 double scale) {
-  const auto &[B, H, KV, Sq, Sk, D, Dv] = data.shape;
-  const auto sized = [](std::int64_t count) {
-    return std::vector<double>(static_cast<std::size_t>(count));
-  };
-  Results r{sized(B * H * Sq * Dv), sized(B * H * Sq), sized(B * H * Sq * D),
-            sized(B * KV * Sk * D), sized(B * KV * Sk * Dv)};
-  const auto to = [](std::vector<double> &values, std::int64_t index) -> double & {
-    return values[static_cast<std::size_t>(index)];
-  };
-  for (std::int64_t b = 0; b < B; ++b)
-    for (std::int64_t h = 0; h < H; ++h)
-      for (std::int64_t i = 0; i < Sq; ++i) {
-        const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk;
-        std::vector<Dual> scores(static_cast<std::size_t>(Sk));
-        double largest = -INFINITY, total = 0;
-        for (std::int64_t j = 0; j < Sk; ++j) {
-          const Place place{b, h, i, j, double(i + Sk - Sq - j)};
-          double product = 0;
-          for (std::int64_t d = 0; d < D; ++d)
-            product += at(data.q, row * D + d) * at(data.k, (kvRow + j) * D + d);
-          auto &own = scores[static_cast<std::size_t>(j)];
-          own = visible(place) ? score(product * scale, place) : Dual{-INFINITY, 0};
-          largest = std::max(largest, own.value);
-        }
-        for (const Dual &own : scores)
-          total += largest == -INFINITY ? 0 : std::exp(own.value - largest);
-        to(r.lse, row) = total == 0 ? -INFINITY : largest + std::log(total);
-        if (total == 0)
-          continue;
-        double delta = 0;
-        const auto weight = [&](std::int64_t j) {
-          return std::exp(scores[static_cast<std::size_t>(j)].value - to(r.lse, row));
-        };
-        for (std::int64_t d = 0; d < Dv; ++d) {
-          double sum = 0;
-          for (std::int64_t j = 0; j < Sk; ++j)
-            sum += weight(j) * at(data.v, (kvRow + j) * Dv + d);
-          to(r.o, row * Dv + d) = sum;
-          delta += sum * at(data.dO, row * Dv + d);
-        }
-        for (std::int64_t j = 0; j < Sk; ++j) {
-          const double p = weight(j);
-          double dp = 0;
-          for (std::int64_t d = 0; d < Dv; ++d) {
-            dp += at(data.dO, row * Dv + d) * at(data.v, (kvRow + j) * Dv + d);
-            to(r.dv, (kvRow + j) * Dv + d) += p * at(data.dO, row * Dv + d);
-          }
-          const double ds = p * (dp - delta) * scores[static_cast<std::size_t>(j)].slope * scale;
-          for (std::int64_t d = 0; d < D; ++d) {
-            to(r.dq, row * D + d) += ds * at(data.k, (kvRow + j) * D + d);
-            to(r.dk, (kvRow + j) * D + d) += ds * at(data.q, row * D + d);
-          }
-        }
-      }
-  return r;
-}
-
-template <class T, int N>
-void expectNear(const Tensor<T, N> &got, const std::vector<double> &wanted, double relative,
-                const std::string &what) {
-  const std::vector<std::remove_const_t<T>> values =
-      Buffer<std::remove_const_t<T>>(got.memory()).download();
-  ASSERT_EQ(values.size(), wanted.size()) << what;
-  double largest = 0;
-  for (const double value : wanted)
-    if (std::isfinite(value))
-      largest = std::max(largest, std::fabs(value));
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto value = static_cast<double>(static_cast<float>(values[i]));
-    if (std::isinf(wanted[i]))
-      ASSERT_EQ(value, wanted[i]) << what << " at " << i;
-    else
-      ASSERT_NEAR(value, wanted[i], relative * std::max(largest, 1.0)) << what << " at " << i;
-  }
-}
-
-// Forward and gradients, with tiles that do not divide the sequences and those of the library.
-template <class T, class F, flash::Visible V>
-void check(const Device &device, const Shape &shape, const flash::Scores<F> &scores,
-           const Arguments<V> &visibility, const ScoreReference &score,
-           const VisibleReference &visible, const std::string &what, flash::Options options = {}) {
-  const Data<T> data(shape);
-  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
-  const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
-  const Results wanted = expected(data, score, visible, scale);
-  const Stream stream = device.stream();
-  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
-  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
-  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
-  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
-  options.exact = true;
-  // f16 and bf16 round weights and gradients of scores before the products that they go into.
-  const double bound = std::is_same_v<T, float> ? 2e-5 : std::is_same_v<T, half> ? 4e-3 : 3e-2;
-  const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
-  expectNear(o, wanted.o, bound, what + ", o");
-  expectNear(lse, wanted.lse, 2e-5, what + ", lse");
-  const auto gradients = flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options);
-  expectNear(gradients.dq, wanted.dq, bound, what + ", dq");
-  expectNear(gradients.dk, wanted.dk, bound, what + ", dk");
-  expectNear(gradients.dv, wanted.dv, bound, what + ", dv");
-}
-
-Dual unmodified(double score, const Place &) { return {score, 1}; }
-bool everywhere(const Place &) { return true; }
-bool before(const Place &at) { return at.distance >= 0; }
 
 TEST_P(Flash, PlainScores) {
   check<half>(device, {}, flash::plain(), flash::everything(), unmodified, everywhere, "all");
@@ -215,7 +57,7 @@ bool sameDocument(const Place &at, std::int64_t queries, std::int64_t keys) {
 }
 
 TEST_P(Flash, Documents) {
-  const Shape shape;
+  const Sizes shape;
   const auto [starts, ends] = documentsOf(shape.keys);
   const auto first = tensor(device.upload(starts), {2, shape.keys}),
              last = tensor(device.upload(ends), {2, shape.keys});
@@ -257,7 +99,7 @@ TEST_P(Flash, PrefixesChunksAndLengths) {
 }
 
 TEST_P(Flash, MasksAndLambdas) {
-  const Shape shape;
+  const Sizes shape;
   std::vector<std::uint8_t> ofKeys, ofPairs;
   for (std::int64_t i = 0; i < 2 * shape.keys; ++i)
     ofKeys.push_back(i % 3 != 1);
@@ -291,7 +133,7 @@ TEST_P(Flash, MasksAndLambdas) {
 
 TEST_P(Flash, Trees) {
   // Node i hangs from node (i - 1) / 2.
-  const Shape shape{.queries = 12, .keys = 40};
+  const Sizes shape{.queries = 12, .keys = 40};
   std::vector<std::uint64_t> ancestors;
   for (int batch = 0; batch < 2; ++batch)
     for (int i = 0; i < 12; ++i) {
@@ -315,7 +157,7 @@ TEST_P(Flash, Trees) {
 
 // Queries of all heads that share keys are rows of one block, and the keys are split.
 TEST_P(Flash, FewQueriesOverManyKeys) {
-  const Shape shape{.heads = 6, .queries = 3, .keys = 700, .width = 64, .valueWidth = 64};
+  const Sizes shape{.heads = 6, .queries = 3, .keys = 700, .width = 64, .valueWidth = 64};
   const auto slopes =
       device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f});
   const auto alibi = flash::scores(
@@ -332,8 +174,8 @@ TEST_P(Flash, FewQueriesOverManyKeys) {
 
 TEST_P(Flash, EveryOperationHasItsDerivative) {
   const auto check = [&](const auto &scores, const ScoreReference &reference, const char *what) {
-    ::check<float>(device, {.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24},
-                   scores, flash::everything(), reference, everywhere, what);
+    test::check<float>(device, {.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24},
+                       scores, flash::everything(), reference, everywhere, what);
   };
   using flash::At, flash::Score;
   check(
@@ -374,7 +216,7 @@ TEST_P(Flash, EveryOperationHasItsDerivative) {
 
 TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
   // Key 5 has a value that is no number, and a score of -inf.
-  const Shape shape{.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24};
+  const Sizes shape{.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24};
   Data<float> data(shape);
   const auto hidden = [](flash::Score s, const flash::At &at) {
     return where(at.key() == 5, -std::numeric_limits<float>::infinity(), s);
@@ -402,7 +244,7 @@ TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
 
 // The same as the library's kernel, whose reference its own tests compare it with.
 TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
-  const Shape shape;
+  const Sizes shape;
   const Data<half> data(shape);
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
   const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
@@ -448,7 +290,7 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
   const std::vector<std::array<std::int64_t, 3>> ways{{32, 32, 7}, {64, 32, 200}, {32, 64, 1},
                                                       {0, 0, 40},  {32, 64, 0},   {0, 0, 0}};
   for (const auto &[m, n, reach] : ways) {
-    const Shape shape{.batches = 2, .heads = 4, .kvHeads = 2, .queries = 70, .keys = 90};
+    const Sizes shape{.batches = 2, .heads = 4, .kvHeads = 2, .queries = 70, .keys = 90};
     const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
     const Data<float> data(shape);
     std::mt19937 engine(3);
@@ -498,11 +340,11 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
             const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk + j;
             double product = 0, dp = 0, delta = 0;
             for (std::int64_t d = 0; d < D; ++d)
-              product += ::at(data.q, row * D + d) * ::at(data.k, kvRow * D + d) * scale;
+              product += test::at(data.q, row * D + d) * test::at(data.k, kvRow * D + d) * scale;
             for (std::int64_t d = 0; d < Dv; ++d) {
-              dp += ::at(data.dO, row * Dv + d) * ::at(data.v, kvRow * Dv + d);
-              delta +=
-                  ::at(data.dO, row * Dv + d) * wanted.o[static_cast<std::size_t>(row * Dv + d)];
+              dp += test::at(data.dO, row * Dv + d) * test::at(data.v, kvRow * Dv + d);
+              delta += test::at(data.dO, row * Dv + d) *
+                       wanted.o[static_cast<std::size_t>(row * Dv + d)];
             }
             const double ds =
                 std::exp(reference(product, at).value - wanted.lse[static_cast<std::size_t>(row)]) *

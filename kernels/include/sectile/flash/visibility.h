@@ -86,8 +86,8 @@ struct Window {
 };
 SECTILE_STRUCT(Window, left, right)
 
-// Keys of the query's own document. Of each key of a batch, where its document starts and ends (its
-// last key and 1): [B, Sk].
+// Keys of the query's own document; a query before the first key has none. Of each key of a batch,
+// where its document starts and ends (its last key and 1): [B, Sk].
 struct Documents {
   View<const std::int32_t, 2> starts, ends;
   Interval keysOf(const Sequence &sequence, const Int &query) const;
