@@ -369,7 +369,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
   if (fused && !allowsAnyOrder(call))
     throw InputError(call.kernel->name +
                      ": fused sums dq in any order, which only unordered=true allows");
-  forQueries.raw = forKeys.raw = numbers.scale > 0 && std::isfinite(numbers.scale) && !modified;
+  forQueries.raw = forKeys.raw = mayBeRaw(numbers, modified);
   forKeys.sumsQueries = rows.sumsQueries = fused;
   rows.width = forKeys.width;
   forQueries.heads = headsAtOnce(call, "Hq", keyBytes(call));

@@ -151,8 +151,9 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
                        queries = call.extent("Tq"), columns = extentOr0(call, "Mk");
     const AttentionNumbers numbers(call);
     const AttentionConfig rows = rowConfig(use, numbers);
-    const AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
-                          forKeys = attentionConfig(use, numbers, "kv_");
+    AttentionConfig forQueries = attentionConfig(use, numbers, "q_"),
+                    forKeys = attentionConfig(use, numbers, "kv_");
+    forQueries.raw = forKeys.raw = mayBeRaw(numbers, modifiesScores(use, numbers));
     const auto lse = use.tensor<float, 2>("lse");
     const auto delta = use.workspace<float, 2>({heads, queries}),
                logs = use.workspace<float, 2>({heads, queries});

@@ -41,7 +41,8 @@ public:
                  const Int &i, const Int &j, const Visits &visits)
       : scores(scores), at(scores.at(i, j)), visits(visits),
         block(scores.scored(products, i, j, visits, true, true)),
-        p(exp2(fma(block.scores, scores.unit(), -query.logs))) {
+        p(exp2(scores.unit() ? fma(block.scores, *scores.unit(), -query.logs)
+                             : block.scores - query.logs)) {
     if (scores.config.dropout)
       dropped = scores.dropped(i, j);
   }

@@ -51,7 +51,7 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
   auto query = q.tile(m, config.width).load(block, 0);
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks)
-    softmax.enter(sinkScores(sinks, config.sinks));
+    softmax.enter(scores.beside(sinkScores(sinks, config.sinks)));
   takeIn(softmax, query, block, scores.keys(block, false), k, v, scores);
   auto output = softmax.result();
   o.tile(m, config.valueWidth)

@@ -90,10 +90,10 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
   if (config.sinks) {
     auto r = arange(0, config.sinks);
     const auto own = sinks.slice(0, first, config.group);
-    softmax.enter(load(own.ptr() +
-                           expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
-                           expand(cast<std::int64_t>(r) * own.stride(1), 0),
-                       expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity));
+    softmax.enter(scores.beside(
+        load(own.ptr() + expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
+                 expand(cast<std::int64_t>(r) * own.stride(1), 0),
+             expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity)));
   }
   Visits steps = scores.keys(block, false);
   const Int start = steps.first, count = maximum(steps.end - start, 0);

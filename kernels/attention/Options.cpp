@@ -301,10 +301,12 @@ KernelSpec sectile::oneBlockEach(KernelSpec spec) {
 AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers,
                                        bool modified) {
   AttentionConfig config = attentionConfig(use, numbers);
-  // That the largest product is the largest score needs a positive scale, and nothing added.
-  config.raw = config.overlap && numbers.scale > 0 && std::isfinite(numbers.scale) && !modified &&
-               !config.sinks;
+  config.raw = config.overlap && mayBeRaw(numbers, modified) && !config.sinks;
   return config;
+}
+
+bool sectile::mayBeRaw(const AttentionNumbers &numbers, bool modified) {
+  return numbers.scale > 0 && std::isfinite(numbers.scale) && !modified;
 }
 
 bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {

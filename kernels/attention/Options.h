@@ -68,6 +68,9 @@ KernelSpec oneBlockEach(KernelSpec spec);
 
 // The forward pass's. modified: scores are more than scaled products.
 AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers, bool modified);
+// Whether exponents can be taken of products, which are scaled there: that the largest product is
+// the largest score needs a positive scale, and nothing added.
+bool mayBeRaw(const AttentionNumbers &numbers, bool modified);
 // Whether the options of a call modify scores.
 bool modifiesScores(const Use &use, const AttentionNumbers &numbers);
 Arguments<flash::Numbers> launchNumbers(const AttentionNumbers &numbers, std::int64_t group);

@@ -32,7 +32,8 @@ struct Visits {
   }
 };
 
-// The scores of a block; hidden ones are -inf. Times the unit they are in units of log 2.
+// The scores of a block; hidden ones are -inf. Times the unit, if there is one, they are in units
+// of log 2.
 struct ScoredBlock {
   Tile<float> scores;
   std::optional<flash::Score> modified; // with its derivatives, before any is hidden
@@ -49,7 +50,14 @@ struct Scores {
   bool coarse = true;     // operands have 16 bits
   bool keysFirst = false; // blocks are [n, m] instead of [m, n]
 
-  Float unit() const { return config.raw ? numbers.scale * log2e : Float(log2e); }
+  // Scaled products are in units of log 2, so that the largest one less itself is 0 to the bit.
+  std::optional<Float> unit() const {
+    if (config.raw)
+      return numbers.scale * log2e;
+    return modifier.function ? std::optional<Float>(log2e) : std::nullopt;
+  }
+  // Scores that rows have beside those of their keys, as those are.
+  Tile<float> beside(const Tile<float> &scores) const { return unit() ? scores : scores * log2e; }
 
   flash::At at(const Int &i, const Int &j) const {
     return {sequence, i * config.m, j * config.n, config.m,
@@ -86,13 +94,13 @@ struct Scores {
     flash::At here = at(i, j);
     if (differentiates)
       here.learned = &learned;
-    if (!config.raw) {
-      auto score = flash::Score::ofProducts(products, numbers.scale, coarse);
-      if (differentiates)
-        score = score.as(0);
-      result.modified = modifier.function ? modifier.function(score, here) : score;
+    if (modifier.function) {
+      const auto score = flash::Score::ofProducts(products, numbers.scale, coarse);
+      result.modified = modifier.function(differentiates ? score.as(0) : score, here);
       result.scores = result.modified->value();
       result.hides = modifier.hides;
+    } else if (!config.raw) {
+      result.scores = products * (numbers.scale * log2e);
     }
     if (const std::optional<Bool> seen = visibility.sees(here)) {
       result.scores = where(*seen, result.scores, -infinity);

@@ -75,6 +75,10 @@ with tempfile.TemporaryDirectory() as folder:
         run(other, "-std=c++20", "-O1", os.path.join(source, "tests/install/catches.cpp"), "-o", program, *options,
             f"-Wl,-rpath,{prefix}/lib")
         assert run(program) == "all caught\n"
+        program = os.path.join(folder, "flash")
+        run(other, "-std=c++20", "-O1", os.path.join(prefix, "share/doc/sectile/examples/flash.cpp"), "-o", program,
+            *options, f"-Wl,-rpath,{prefix}/lib")
+        assert "largest error 0.0e+00" in run(program)
         library = os.path.join(folder, "libother.so")
         run(other, "-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden",
             os.path.join(prefix, "share/doc/sectile/examples/own_library.cpp"), "-o", library, *options)

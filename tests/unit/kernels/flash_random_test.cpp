@@ -63,27 +63,25 @@ auto draw(Draw &of, std::type_identity<flash::Documents>) {
       start = end;
     }
   of.text += " documents";
-  return Seen<flash::Documents>{
-      flash::documents(of.upload(starts, {of.shape.batches, keys}),
-                       of.upload(ends, {of.shape.batches, keys})),
-      [=](const Place &at) {
-        const std::int64_t beside = at.key + std::int64_t(at.distance);
-        if (beside < 0)
-          return false;
-        const auto i = static_cast<std::size_t>(at.batch * keys + beside);
-        return starts[i] <= at.key && at.key < ends[i];
-      }};
+  return Seen<flash::Documents>{flash::documents(of.upload(starts, {of.shape.batches, keys}),
+                                                 of.upload(ends, {of.shape.batches, keys})),
+                                [=](const Place &at) {
+                                  const std::int64_t beside = at.key + std::int64_t(at.distance);
+                                  if (beside < 0)
+                                    return false;
+                                  const auto i = static_cast<std::size_t>(at.batch * keys + beside);
+                                  return starts[i] <= at.key && at.key < ends[i];
+                                }};
 }
 auto draw(Draw &of, std::type_identity<flash::Prefix>) {
   std::vector<std::int32_t> lengths;
   for (std::int64_t b = 0; b < of.shape.batches; ++b)
     lengths.push_back(static_cast<std::int32_t>(of.number(0, of.shape.keys)));
   of.text += " prefix";
-  return Seen<flash::Prefix>{flash::prefix(of.upload(lengths, {of.shape.batches})),
-                             [=](const Place &at) {
-                               return at.distance >= 0 ||
-                                      at.key < lengths[static_cast<std::size_t>(at.batch)];
-                             }};
+  return Seen<flash::Prefix>{
+      flash::prefix(of.upload(lengths, {of.shape.batches})), [=](const Place &at) {
+        return at.distance >= 0 || at.key < lengths[static_cast<std::size_t>(at.batch)];
+      }};
 }
 auto draw(Draw &of, std::type_identity<flash::Chunked>) {
   const std::int64_t size = of.number(1, 70);
@@ -109,10 +107,9 @@ using Strided = flash::Where<std::remove_const_t<decltype(strided)>>;
 auto draw(Draw &of, std::type_identity<Strided>) {
   const std::int64_t every = of.number(2, 6), heads = of.number(0, 2);
   of.text += " lambda";
-  return Seen<Strided>{
-      flash::where(strided, every, heads), [=](const Place &at) {
-        return (at.query + 2 * at.key + at.head * heads) % every != 0;
-      }};
+  return Seen<Strided>{flash::where(strided, every, heads), [=](const Place &at) {
+                         return (at.query + 2 * at.key + at.head * heads) % every != 0;
+                       }};
 }
 
 template <class A, class B> auto draw(Draw &of, std::type_identity<flash::And<A, B>>) {
@@ -127,9 +124,8 @@ template <class A, class B> auto draw(Draw &of, std::type_identity<flash::Or<A, 
   const auto a = draw(of, std::type_identity<A>());
   of.text += " or";
   const auto b = draw(of, std::type_identity<B>());
-  return Seen<flash::Or<A, B>>{a.visibility || b.visibility, [=](const Place &at) {
-                                 return a.reference(at) || b.reference(at);
-                               }};
+  return Seen<flash::Or<A, B>>{a.visibility || b.visibility,
+                               [=](const Place &at) { return a.reference(at) || b.reference(at); }};
 }
 
 /// The case's scores and element type.
@@ -154,15 +150,16 @@ template <flash::Visible V> void run(Draw &of, const Seen<V> &seen) {
     return with(flash::plain(), unmodified, "plain");
   case 1: {
     const auto values = of.device.upload(slopes);
-    return with(flash::scores(
-                    [](flash::Score s, const flash::At &at, View<const float, 1> slopes) {
-                      return s - at.per_head(slopes) * at.distance();
-                    },
-                    values),
-                [=](double s, const Place &at) {
-                  return Dual{s - double(slopes[static_cast<std::size_t>(at.head)]) * at.distance};
-                },
-                "alibi");
+    return with(
+        flash::scores(
+            [](flash::Score s, const flash::At &at, View<const float, 1> slopes) {
+              return s - at.per_head(slopes) * at.distance();
+            },
+            values),
+        [=](double s, const Place &at) {
+          return Dual{s - double(slopes[static_cast<std::size_t>(at.head)]) * at.distance};
+        },
+        "alibi");
   }
   default: {
     std::vector<float> ofKeys, ofQueries;
@@ -171,21 +168,22 @@ template <flash::Visible V> void run(Draw &of, const Seen<V> &seen) {
     for (std::int64_t i = 0; i < of.shape.heads * of.shape.queries; ++i)
       ofQueries.push_back(float(of.number(-8, 8)) / 8);
     const std::int64_t keys = of.shape.keys, queries = of.shape.queries;
-    return with(flash::scores(
-                    [](flash::Score s, const flash::At &at, View<const float, 2> ofKeys,
-                       View<const float, 3> ofQueries) {
-                      return soft_cap(s * at.per_query(ofQueries), 3.0f) + at.per_key(ofKeys);
-                    },
-                    of.upload(ofKeys, {of.shape.batches, keys}),
-                    of.upload(ofQueries, {1, of.shape.heads, queries})),
-                [=](double s, const Place &at) {
-                  const double q =
-                      double(ofQueries[static_cast<std::size_t>(at.head * queries + at.query)]);
-                  const double t = std::tanh(s * q / 3);
-                  return Dual{3 * t + double(ofKeys[static_cast<std::size_t>(at.batch * keys + at.key)]),
-                              (1 - t * t) * q};
-                },
-                "per query and key");
+    return with(
+        flash::scores(
+            [](flash::Score s, const flash::At &at, View<const float, 2> ofKeys,
+               View<const float, 3> ofQueries) {
+              return soft_cap(s * at.per_query(ofQueries), 3.0f) + at.per_key(ofKeys);
+            },
+            of.upload(ofKeys, {of.shape.batches, keys}),
+            of.upload(ofQueries, {1, of.shape.heads, queries})),
+        [=](double s, const Place &at) {
+          const double q =
+              double(ofQueries[static_cast<std::size_t>(at.head * queries + at.query)]);
+          const double t = std::tanh(s * q / 3);
+          return Dual{3 * t + double(ofKeys[static_cast<std::size_t>(at.batch * keys + at.key)]),
+                      (1 - t * t) * q};
+        },
+        "per query and key");
   }
   }
 }
