@@ -105,19 +105,21 @@ Kernel pagedAttention{
         lastStep = minimum(lastStep, firstStep + share);
       }
 
-      OnlineSoftmax state(m, width, Float(log2e));
+      OnlineSoftmax state(m, width);
       if (config.sinks) {
         auto r = arange(0, config.sinks);
         auto own =
             load(sinks.ptr() + expand(cast<std::int64_t>(head) * sinks.stride(0), 1) +
                      expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
                  expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity);
-        state.enter(own);
+        state.enter(own * log2e);
       }
       auto scoresOf = [&](const Tile<T> &keyTile) {
         auto products = dot(queries, trans(keyTile), zeros<float>(m, n), Precision::ieee);
+        if (!config.cap)
+          return products * (scale * log2e);
         const auto score = flash::Score::ofProducts(products, scale, sizeof(T) == 2);
-        return (config.cap ? soft_cap(score, cap) : score).value();
+        return (soft_cap(score, cap) * log2e).value();
       };
       // Most tiles are visible to all rows, and compare nothing.
       auto areAllVisible = [&](const Int &step) {

@@ -1,5 +1,5 @@
 // A lambda that is not told where its scores lie.
-// expect: a lambda of flash::scores takes (Score, const At &, operands...)
+// expect: a lambda of flash::scores takes \(Score, const At &, operands...\)
 #include <sectile/flash.h>
 using namespace sectile;
 auto scores() {
