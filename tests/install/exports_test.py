@@ -17,7 +17,8 @@ def text_of(path):
         return re.sub(r"//.*", "", file.read())
 
 
-public = "\n".join(text_of(path) for folder in folders for path in glob.glob(os.path.join(folder, "sectile/**/*.h"), recursive=True))
+headers = [path for folder in folders for path in glob.glob(os.path.join(folder, "sectile/**/*.h"), recursive=True)]
+public = "\n".join(map(text_of, headers))
 declared = set(re.findall(r"[A-Za-z_]\w*", public + text_of(programs)))
 listed = subprocess.run(["nm", "-DCg", "--defined-only", library], capture_output=True, text=True, check=True).stdout
 symbols = [line.split(" ", 2)[2] for line in listed.splitlines()]
