@@ -70,6 +70,7 @@ public:
       if (doDotEarly() || !(leaveToProducer() || keepDotInFlight()))
         makeRoomAround();
       plan.takesTurns = canTakeTurns();
+      sayWhyComplete();
     } else {
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
@@ -475,6 +476,22 @@ private:
              !isKept(dot.getA()) || !isKept(dot.getB());
     });
     return dots;
+  }
+
+  /// A remark where the loop's only dot is complete before the next iteration begins, though it
+  /// adds to what the loop carries.
+  void sayWhyComplete() {
+    const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
+    if (dots.size() != 1 || plan.continued || beginsAsZeros(dots.front()) ||
+        llvm::is_contained(plan.inFlight, dots.front()))
+      return;
+    const std::optional<CarriedSums> sums = carriedSums(dots.front());
+    StringRef why = "shared memory has no room for one slot more";
+    if (!sums || !sums->rescaling.empty())
+      why = "the loop does more with its sums than add to them";
+    else if (dotsThatOutlive().empty())
+      why = "not all that it multiplies is copied to shared memory ahead of it";
+    remark(dots.front(), "this dot is complete in its own iteration: " + why);
   }
 
   /// Leaves a loop around others as it is where its rings take room that these need.

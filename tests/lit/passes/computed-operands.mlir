@@ -2,6 +2,7 @@
 // combined with, though a branch is between: a bias that P follows from.
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>%t.err | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
+// REMARK: remark: this dot is complete in its own iteration: not all that it multiplies is copied to shared memory ahead of it
 // REMARK: remark: this load stays in its loop, beside those of the copy engine: there is no room for it
 // RUN: sectile-opt --split-input-file --select-mma --assign-layouts --schedule-loops %s 2>/dev/null | FileCheck %s --check-prefix=PLAN
 

@@ -1,6 +1,8 @@
 // Sums that a loop rescales before each dot: it is complete in its iteration, and a producer
 // partition copies for the next ones all the same.
-// RUN: sectile-opt --sectile-pipeline %s | FileCheck %s
+// RUN: sectile-opt --sectile-pipeline %s 2>%t.err | FileCheck %s
+// RUN: FileCheck %s --check-prefix=REMARK --input-file %t.err
+// REMARK: remark: this dot is complete in its own iteration: the loop does more with its sums than add to them
 
 // CHECK: cta.partition warps 4
 // CHECK: cta.tensor_copy
