@@ -11,6 +11,8 @@
 #include "kernels/attention/OptionScores.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
+#include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -95,45 +97,58 @@ Kernel biasGradients{
       dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
     }};
 
-struct LearnedConfig {
-  int columns = 128, warps = 4;
+struct SharedConfig {
+  int parts = 32, columns = 32, warps = 4;
 };
-SECTILE_CONFIG(LearnedConfig, columns, warps)
+SECTILE_CONFIG(SharedConfig, parts, columns, warps)
 
-// Parts [B, H, programs, W] become a gradient [B or 1, H or 1, W]: what shares an element is added
-// up in order.
-Kernel learnedGradients{
-    "attention_backward_learned",
-    [](View<const float, 4> parts, View<float, 3> gradient, const LearnedConfig &config) {
+// Parts [B, H, parts, W] become a gradient [B or 1, H or 1, W]: what shares an element is added up
+// in an order that the extents fix.
+Kernel sharedGradients{
+    "attention_backward_shared",
+    [](View<const float, 4> parts, View<float, 3> gradient, const SharedConfig &config) {
       auto column = program_id(0);
       auto batches = parts.extent(0) / gradient.extent(0),
            heads = parts.extent(1) / gradient.extent(1);
-      auto sums = zeros<float>(config.columns);
+      auto sums = zeros<float>(config.parts, config.columns);
       for (auto b : range(0, batches))
         for (auto h : range(0, heads)) {
-          const auto own = parts.at(program_id(2) * batches + b, program_id(1) * heads + h);
-          for (auto program : range(0, parts.extent(2)))
-            sums += own.at(program).tile(config.columns).load(column);
+          auto own = parts.at(program_id(2) * batches + b, program_id(1) * heads + h)
+                         .tile(config.parts, config.columns);
+          for (auto part : range(0, cdiv(parts.extent(2), config.parts)))
+            sums += own.load(part, column);
         }
-      gradient.at(program_id(2), program_id(1)).tile(config.columns).store(column, sums);
+      gradient.at(program_id(2), program_id(1)).tile(config.columns).store(column, sum(sums, 0));
     }};
 
-// A program per row of the sinks' gradient sums over the batches, and over heads that share it.
+void addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 3> &gradient) {
+  SharedConfig config;
+  config.parts = static_cast<int>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(parts.extent(2), 1, 32))));
+  config.columns = 1024 / config.parts;
+  use(sharedGradients,
+      Grid(ceilDiv(gradient.extent(2), config.columns), gradient.extent(1), gradient.extent(0)),
+      parts, gradient, config);
+}
+
+constexpr int sinkRows = 2048; // of a head, in one program
+
+// The sinks' gradient as [B, H, programs, R].
 Kernel sinkGradients{
     "attention_backward_sinks",
     [](View<const float, 2> sinks, View<const float, 3> lse, View<const float, 3> delta,
-       View<float, 2> dsinks, const AttentionConfig &config) {
-      auto row = program_id(0);
-      auto heads = lse.extent(1) / dsinks.extent(0);
-      auto scores = sinks.at(row).tile(config.sinks).padding(-blockwise::infinity).load(0);
-      auto sums = zeros<float>(config.sinks);
-      for (auto batch : range(0, lse.extent(0)))
-        for (auto h : range(0, heads)) {
-          auto head = row * heads + h;
-          blockwise::addSinkGradients(sums, scores, config.m, lse.at(batch, head),
-                                      delta.at(batch, head));
-        }
-      dsinks.at(row).tile(config.sinks).store(0, sums);
+       View<float, 4> parts, const AttentionConfig &config) {
+      auto program = program_id(0), head = program_id(1), batch = program_id(2);
+      auto scores = sinks.at(head).tile(config.sinks).padding(-blockwise::infinity).load(0);
+      auto rows = minimum(lse.extent(2) - program * sinkRows, sinkRows);
+      parts.at(batch, head)
+          .tile(1, config.sinks)
+          .store(
+              program, 0,
+              expand(blockwise::sinkGradients(
+                         scores, config.m, lse.at(batch, head).slice(0, program * sinkRows, rows),
+                         delta.at(batch, head).slice(0, program * sinkRows, rows)),
+                     0));
     }};
 
 Config fieldsOf(const tiles::Row &forQueries, const tiles::Row &forKeys) {
@@ -231,7 +246,13 @@ AttentionConfig sectile::rowConfig(const Use &use, const AttentionNumbers &numbe
 void sectile::launchSinkGradients(Use &use, const Tensor<float, 3> &lse,
                                   const Tensor<float, 3> &delta, const AttentionConfig &rows) {
   const auto dsinks = use.tensor<float, 2>("dsinks");
-  use(sinkGradients, dsinks.extent(0), use.tensor<float, 2>("sinks"), lse, delta, dsinks, rows);
+  const Grid grid(ceilDiv(lse.extent(2), sinkRows), lse.extent(1), lse.extent(0));
+  const auto parts =
+      use.workspace<float, 4>({lse.extent(0), lse.extent(1), grid.x, dsinks.extent(1)});
+  use(sinkGradients, grid, sinksOf(use), lse, delta, parts, rows);
+  addShared(use, parts,
+            Tensor<float, 3>(dsinks.data(), {1, dsinks.extent(0), dsinks.extent(1)},
+                             {0, dsinks.stride(0), dsinks.stride(1)}, dsinks.memory()));
 }
 
 KernelSpec sectile::attentionGradientsSpec() {
@@ -429,11 +450,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     if (fused)
       add(dqSums, "dq", 1, numbers.scale);
     for (std::size_t i = 0; i < learned.size(); ++i) {
-      const Tensor<float, 3> &gradient = learned[i].gradient;
-      const LearnedConfig config;
-      use(learnedGradients,
-          Grid(ceilDiv(gradient.extent(2), config.columns), gradient.extent(1), gradient.extent(0)),
-          each.learned[i], gradient, config);
+      addShared(use, each.learned[i], learned[i].gradient);
     }
   });
   if (use.has("sinks"))

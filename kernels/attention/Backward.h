@@ -319,16 +319,19 @@ void rowStatistics(const Int &block, int rows, int width, const View<const T, 2>
   logs.tile(rows).store(block, where(known == -infinity, infinity, known * log2e));
 }
 
-// Adds one head's part of its sinks' gradient to sums [count]. The difference of score and lse
-// comes before the base 2: to scale each would round what all rows share, and sums would not even
-// it out.
-inline void addSinkGradients(Tile<float> &sums, const Tile<float> &scores, int rows,
-                             const View<const float, 1> &lse, const View<const float, 1> &delta) {
+// What rows of one head add to the gradient of its sinks, whose scores are [count]. The difference
+// of score and lse comes before the base 2: to scale each would round what all rows share, and sums
+// would not even it out.
+inline Tile<float> sinkGradients(const Tile<float> &scores, int rows,
+                                 const View<const float, 1> &lse,
+                                 const View<const float, 1> &delta) {
+  auto sums = zeros_like(scores);
   for (auto block : range(0, cdiv(lse.extent(0), rows))) {
     auto logs = lse.tile(rows).padding(-infinity).load(block);
     auto p = exp(expand(scores, 0) - expand(where(logs == -infinity, infinity, logs), 1));
     sums -= sum(p * expand(delta.tile(rows).load(block), 1), 0);
   }
+  return sums;
 }
 
 } // namespace sectile::blockwise

@@ -61,7 +61,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     KernelOptions words{{"causal", call.causal ? "true" : "false"},
                         {"dropout", text(options.dropout)},
                         {"seed", std::to_string(options.seed)},
-                        {"precision", options.exact ? "exact" : "tf32"}};
+                        {"precision", options.tf32 ? "tf32" : "exact"}};
     if (options.scale)
       words["scale"] = text(*options.scale);
     if (options.sinks)

@@ -54,9 +54,9 @@ std::vector<OptionSpec> sectile::attentionOptions(bool layouts) {
        .doc = "of the scores; 1/sqrt(D) if not given"},
       {.name = "precision",
        .kind = OptionSpec::choice,
-       .initial = "tf32",
-       .choices = {"tf32", "exact"},
-       .doc = "of f32 products: through tf32 on tensor cores, or exact"},
+       .initial = "exact",
+       .choices = {"exact", "tf32"},
+       .doc = "of f32 products: exact, or through tf32 on tensor cores"},
   };
   if (layouts)
     options.push_back({.name = "layout",

@@ -30,7 +30,7 @@ NamedTensors detail::runAttention(const Stream &stream, bool backward, int axes,
                       {"softcap", text(options.softcap)},
                       {"dropout", text(options.dropout)},
                       {"seed", std::to_string(options.seed)},
-                      {"precision", options.exact ? "exact" : "tf32"}};
+                      {"precision", options.tf32 ? "tf32" : "exact"}};
   if (!packed)
     words["layout"] = options.layout == AttentionLayout::bshd ? "bshd" : "bhsd";
   else if (options.layout != AttentionLayout::bhsd)

@@ -38,8 +38,8 @@ GivenOutput givenOutput(const char *name, const To &to, const Like &wanted) {
   return {name, {to.extents().begin(), to.extents().end()}, {wanted.begin(), wanted.end()}};
 }
 
-// A slice of the keys and values on its way round, dense.
-template <class T> struct Slice {
+// The keys and values of a process on their way round, dense.
+template <class T> struct Travelling {
   Tensor<T, 4> k, v;
 };
 
@@ -59,15 +59,15 @@ public:
 
 private:
   void agree(const std::vector<GivenOutput> &outputs);
-  Slice<T> own();
-  template <class Number> Slice<Number> room(int owner) const {
+  Travelling<T> own();
+  template <class Number> Travelling<Number> room(int owner) const {
     const std::int64_t length = lengths[static_cast<std::size_t>(owner)];
     return {allocate<Number, 4>(device, {ownK.extent(0), ownK.extent(1), length, ownK.extent(3)}),
             allocate<Number, 4>(device, {ownV.extent(0), ownV.extent(1), length, ownV.extent(3)})};
   }
-  // Passes a slice on, and takes the one that comes.
+  // Passes them on, and takes those that come.
   template <class Number>
-  Transfer pass(const Slice<Number> &here, const Slice<Number> &coming) const {
+  Transfer pass(const Travelling<Number> &here, const Travelling<Number> &coming) const {
     const Communicator::Message messages[] = {{here.k.memory(), coming.k.memory()},
                                               {here.v.memory(), coming.v.memory()}};
     return communicator.exchange(stream, messages, next(), previous());
@@ -82,11 +82,31 @@ private:
                 const auto &...values) { each.launch(stream, grid, values...); },
             kernel, arguments...);
   }
-  // Later slices are beyond every query of this process.
-  bool isSeen(int owner) const { return !options.causal || owner <= rank; }
+  // What one call of attention takes of this process's queries and of an owner's keys.
+  struct Part {
+    Slice queries, keys;
+    bool causal = false;
+  };
+  // None where the queries see none of the keys. With zigzag, first halves are in the order of the
+  // processes, and behind them the others in the opposite one: the keys of an earlier process are
+  // seen by all queries as far as they are in its first half, those of a later one by the second
+  // half of the queries.
+  std::optional<Part> partOf(int owner) const {
+    const auto half = [](std::int64_t length) { return (length + 1) / 2; };
+    const std::int64_t queries = q.extent(2), keys = lengths[static_cast<std::size_t>(owner)];
+    Part part{{0, queries}, {0, keys}};
+    if (!options.causal)
+      return part;
+    part.causal = owner == rank;
+    if (owner < rank && options.zigzag)
+      part.keys.length = half(keys);
+    if (owner > rank)
+      part.queries = {half(queries), options.zigzag ? queries - half(queries) : 0};
+    return part.queries.length && part.keys.length ? std::optional(part) : std::nullopt;
+  }
   Tensor<T, 4> dense(const Tensor<T, 4> &tensor) const;
-  KernelOptions optionsFor(int owner) const {
-    KernelOptions values{{"causal", options.causal && owner == rank ? "true" : "false"}};
+  KernelOptions optionsFor(const Part &part) const {
+    KernelOptions values{{"causal", part.causal ? "true" : "false"}};
     if (options.scale) {
       char text[32];
       std::snprintf(text, sizeof text, "%.17g", *options.scale);
@@ -125,7 +145,8 @@ template <class T> void Ring<T>::agree(const std::vector<GivenOutput> &outputs) 
                                     {"Hkv", ownK.extent(1)},
                                     {"D", ownK.extent(3)},
                                     {"D of v", ownV.extent(3)},
-                                    {"causal", options.causal}}) {
+                                    {"causal", options.causal},
+                                    {"zigzag", options.zigzag}}) {
     const std::vector<std::int64_t> all = communicator.all_gather(value);
     for (std::int64_t other : all)
       if (other != value && problem.empty())
@@ -159,7 +180,7 @@ Tensor<float, 4> asColumn(const Tensor<float, 3> &t) {
           t.memory()};
 }
 
-template <class T> Slice<T> Ring<T>::own() { return {dense(ownK), dense(ownV)}; }
+template <class T> Travelling<T> Ring<T>::own() { return {dense(ownK), dense(ownV)}; }
 
 template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAttention<T>> &to) {
   const std::int64_t batch = q.extent(0), heads = q.extent(1), queries = q.extent(2);
@@ -172,19 +193,22 @@ template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAtt
   clear(sum);
   result.lse.memory().fill(&none, sizeof none, &stream);
 
-  Slice<T> here = own();
+  Travelling<T> here = own();
   for (int step = 0; step < size; ++step) {
     std::optional<Transfer> transfer;
-    Slice<T> coming = here;
+    Travelling<T> coming = here;
     if (step + 1 < size) {
       coming = room<T>(owner(step + 1));
       transfer = pass(here, coming);
     }
-    if (isSeen(owner(step))) {
-      const NamedTensors part = run_kernel(
-          stream, "attention", {{"q", q}, {"k", here.k}, {"v", here.v}}, optionsFor(owner(step)));
-      rows(mergePart<T>, sum, result.lse, part.at("o").template as<T, 4>(),
-           part.at("lse").template as<float, 3>());
+    if (const std::optional<Part> part = partOf(owner(step))) {
+      const NamedTensors found = run_kernel(stream, "attention",
+                                            {{"q", cut(q, part->queries)},
+                                             {"k", cut(here.k, part->keys)},
+                                             {"v", cut(here.v, part->keys)}},
+                                            optionsFor(*part));
+      rows(mergePart<T>, cut(sum, part->queries), cut(result.lse, part->queries),
+           found.at("o").template as<T, 4>(), found.at("lse").template as<float, 3>());
     }
     if (transfer)
       transfer->wait(stream);
@@ -206,37 +230,38 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
                                             const std::optional<RingAttentionGradients<T>> &to) {
   const Tensor<float, 4> dq = allocate<float, 4>(device, q.extents());
   clear(dq);
-  Slice<T> here = own();
-  Slice<float> sums = room<float>(rank);
+  Travelling<T> here = own();
+  Travelling<float> sums = room<float>(rank);
   clear(sums.k);
   clear(sums.v);
   std::optional<Transfer> sumsTransfer;
   for (int step = 0; step < size; ++step) {
     std::optional<Transfer> transfer;
-    Slice<T> coming = here;
+    Travelling<T> coming = here;
     if (step + 1 < size) {
       coming = room<T>(owner(step + 1));
       transfer = pass(here, coming);
     }
-    NamedTensors part;
-    if (isSeen(owner(step)))
-      part = run_kernel(stream, "attention_backward",
-                        {{"q", q},
-                         {"k", here.k},
-                         {"v", here.v},
-                         {"o", result.o},
-                         {"lse", result.lse},
-                         {"do", gradient}},
-                        optionsFor(owner(step)));
+    NamedTensors found;
+    const std::optional<Part> part = partOf(owner(step));
+    if (part)
+      found = run_kernel(stream, "attention_backward",
+                         {{"q", cut(q, part->queries)},
+                          {"k", cut(here.k, part->keys)},
+                          {"v", cut(here.v, part->keys)},
+                          {"o", cut(result.o, part->queries)},
+                          {"lse", cut(result.lse, part->queries)},
+                          {"do", cut(gradient, part->queries)}},
+                         optionsFor(*part));
     if (sumsTransfer)
       sumsTransfer->wait(stream);
-    if (!part.empty()) {
-      rows(addPart<T>, dq, part.at("dq").template as<T, 4>());
-      rows(addPart<T>, sums.k, part.at("dk").template as<T, 4>());
-      rows(addPart<T>, sums.v, part.at("dv").template as<T, 4>());
+    if (part) {
+      rows(addPart<T>, cut(dq, part->queries), found.at("dq").template as<T, 4>());
+      rows(addPart<T>, cut(sums.k, part->keys), found.at("dk").template as<T, 4>());
+      rows(addPart<T>, cut(sums.v, part->keys), found.at("dv").template as<T, 4>());
     }
     if (size > 1) {
-      const Slice<float> back = room<float>(owner(step + 1));
+      const Travelling<float> back = room<float>(owner(step + 1));
       sumsTransfer = pass(sums, back);
       sums = back;
     }

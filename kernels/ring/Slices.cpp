@@ -14,11 +14,6 @@ using namespace sectile;
 
 namespace {
 
-// Of an axis, what one process has.
-struct Slice {
-  std::int64_t first = 0, length = 0;
-};
-
 class Slices {
 public:
   explicit Slices(const Invocation &call)
@@ -30,6 +25,7 @@ public:
     }
   }
 
+  // What one process has of an axis.
   Slice of(std::int64_t process, std::int64_t total) const {
     const std::int64_t each = ceilDiv(total, count), first = std::min(process * each, total);
     return {first, std::min(each, total - first)};
@@ -55,15 +51,6 @@ private:
   const bool causal;
   std::string scale;
 };
-
-template <class T, int N> Tensor<T, N> cut(const Tensor<T, N> &tensor, const Slice &slice) {
-  auto extents = tensor.extents();
-  extents[2] = slice.length;
-  // An address is a number where there is no memory.
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
-                       static_cast<std::uintptr_t>(slice.first * tensor.stride(2)) * sizeof(T);
-  return {reinterpret_cast<T *>(address), extents, tensor.strides(), tensor.memory()};
-}
 
 // What both directions have in common with the attention kernel of this specification.
 KernelSpec sliced(KernelSpec spec) {
@@ -110,7 +97,6 @@ AttentionSettings settings(const Invocation &call) {
   result.causal = call.options.flag("causal");
   if (call.options.given("scale"))
     result.scale = call.options.number("scale");
-  result.tf32 = call.dtype("q") == DType::float32;
   return result;
 }
 

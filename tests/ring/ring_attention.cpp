@@ -21,6 +21,11 @@ struct Case {
   std::vector<std::int64_t> lengths; // of the slices; taken in turn by the processes
   bool causal;
   std::optional<double> scale = {};
+  bool zigzag = false;
+
+  RingAttentionOptions options() const {
+    return {.causal = causal, .zigzag = zigzag, .scale = scale};
+  }
 };
 
 HostArray random(DType dtype, const Shape &shape, std::uint64_t seed) {
@@ -32,19 +37,50 @@ HostArray random(DType dtype, const Shape &shape, std::uint64_t seed) {
   return HostArray(dtype, shape, values);
 }
 
-// Places [first, first + length) of axis 2.
-HostArray slice(const HostArray &array, std::int64_t first, std::int64_t length) {
+// Places of axis 2.
+struct Slice {
+  std::int64_t first, length;
+};
+
+// Some places, one slice behind the other.
+HostArray own(const HostArray &array, const std::vector<Slice> &slices) {
   Shape shape = array.shape;
-  shape[2] = length;
+  shape[2] = 0;
+  for (const Slice &slice : slices)
+    shape[2] += slice.length;
   const std::int64_t width = shape.size() > 3 ? shape[3] : 1;
   HostArray part(array.dtype, shape);
   const std::size_t size = size_of(array.dtype);
+  std::byte *to = part.data.data();
   for (std::int64_t head = 0; head < shape[0] * shape[1]; ++head)
-    std::memcpy(part.data.data() + static_cast<std::size_t>(head * length * width) * size,
-                array.data.data() +
-                    static_cast<std::size_t>((head * array.shape[2] + first) * width) * size,
-                static_cast<std::size_t>(length * width) * size);
+    for (const auto &[first, length] : slices) {
+      const auto bytes = static_cast<std::size_t>(length * width) * size;
+      std::memcpy(to,
+                  array.data.data() +
+                      static_cast<std::size_t>((head * array.shape[2] + first) * width) * size,
+                  bytes);
+      to += bytes;
+    }
   return part;
+}
+
+// What a process has of the whole sequence.
+std::vector<Slice> slicesOf(int rank, const std::vector<std::int64_t> &lengths, bool zigzag) {
+  std::vector<Slice> slices;
+  std::int64_t place = 0;
+  const auto take = [&](int process, std::int64_t length) {
+    if (process == rank)
+      slices.push_back({place, length});
+    place += length;
+  };
+  const int size = static_cast<int>(lengths.size());
+  for (int process = 0; process < size; ++process) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(process)];
+    take(process, zigzag ? (length + 1) / 2 : length);
+  }
+  for (int process = size; zigzag && process-- > 0;)
+    take(process, lengths[static_cast<std::size_t>(process)] / 2);
+  return slices;
 }
 
 template <class T> Tensor<T, 4> upload(const Device &device, const HostArray &array) {
@@ -105,20 +141,19 @@ bool writesInPlace(const Outputs &own, const Outputs &to, Call &&call) {
 
 template <class T> bool runs(const Device &device, const Communicator &ring, const Case &test) {
   std::vector<std::int64_t> lengths;
-  std::int64_t total = 0, first = 0;
+  std::int64_t total = 0;
   for (int i = 0; i < ring.size(); ++i) {
     lengths.push_back(test.lengths[static_cast<std::size_t>(i) % test.lengths.size()]);
-    first += i < ring.rank() ? lengths.back() : 0;
     total += lengths.back();
   }
   const std::int64_t mine = lengths[static_cast<std::size_t>(ring.rank())];
+  const std::vector<Slice> slices = slicesOf(ring.rank(), lengths, test.zigzag);
   const HostArray q = random(test.dtype, {test.batch, test.heads, total, test.width}, 1);
   const HostArray k = random(test.dtype, {test.batch, test.kvHeads, total, test.width}, 2);
   const HostArray v = random(test.dtype, {test.batch, test.kvHeads, total, test.width}, 3);
-  const auto result = ring_attention<T>(
-      device.stream(), ring, upload<T>(device, slice(q, first, mine)),
-      uploadSwapped<T>(device, slice(k, first, mine)), upload<T>(device, slice(v, first, mine)),
-      {.causal = test.causal, .scale = test.scale});
+  const auto result = ring_attention<T>(device.stream(), ring, upload<T>(device, own(q, slices)),
+                                        uploadSwapped<T>(device, own(k, slices)),
+                                        upload<T>(device, own(v, slices)), test.options());
   device.synchronize();
   const Shape shapeOfO{test.batch, test.heads, mine, test.width},
       shapeOfK{test.batch, test.kvHeads, mine, test.width};
@@ -131,10 +166,9 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
                                                logs.memory()}},
                              [&](const RingAttention<T> &to) {
                                return ring_attention<T>(
-                                   device.stream(), ring, upload<T>(device, slice(q, first, mine)),
-                                   uploadSwapped<T>(device, slice(k, first, mine)),
-                                   upload<T>(device, slice(v, first, mine)),
-                                   {.causal = test.causal, .scale = test.scale}, to);
+                                   device.stream(), ring, upload<T>(device, own(q, slices)),
+                                   uploadSwapped<T>(device, own(k, slices)),
+                                   upload<T>(device, own(v, slices)), test.options(), to);
                              });
   if (!ok)
     std::cerr << "outputs that were given differ\n";
@@ -158,8 +192,7 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
   const HostArray lse = download(DType::float32, rows, result.lse.memory());
   auto expect = [&](const char *name, const HostArray &got, const HostArray &exactly,
                     const HostArray &plainly, double factor) {
-    const Accuracy accuracy =
-        judge(got, slice(exactly, first, mine), slice(plainly, first, mine), factor);
+    const Accuracy accuracy = judge(got, own(exactly, slices), own(plainly, slices), factor);
     if (!accuracy.ok())
       std::cerr << "process " + std::to_string(ring.rank()) + ", length " + std::to_string(total) +
                        ": " + name + ": " + accuracy.describe() + "\n";
@@ -170,22 +203,19 @@ template <class T> bool runs(const Device &device, const Communicator &ring, con
 
   const HostArray gradient = random(test.dtype, q.shape, 4);
   const auto gradients = ring_attention_backward<T>(
-      device.stream(), ring, upload<T>(device, slice(q, first, mine)),
-      upload<T>(device, slice(k, first, mine)), uploadSwapped<T>(device, slice(v, first, mine)),
-      result, uploadSwapped<T>(device, slice(gradient, first, mine)),
-      {.causal = test.causal, .scale = test.scale});
+      device.stream(), ring, upload<T>(device, own(q, slices)), upload<T>(device, own(k, slices)),
+      uploadSwapped<T>(device, own(v, slices)), result,
+      uploadSwapped<T>(device, own(gradient, slices)), test.options());
   device.synchronize();
   const bool inPlace = writesInPlace<T>(
       gradients,
       RingAttentionGradients<T>{swappedRoom<T>(device, shapeOfO), swappedRoom<T>(device, shapeOfK),
                                 swappedRoom<T>(device, shapeOfK)},
       [&](const RingAttentionGradients<T> &to) {
-        return ring_attention_backward<T>(device.stream(), ring,
-                                          upload<T>(device, slice(q, first, mine)),
-                                          upload<T>(device, slice(k, first, mine)),
-                                          uploadSwapped<T>(device, slice(v, first, mine)), result,
-                                          uploadSwapped<T>(device, slice(gradient, first, mine)),
-                                          {.causal = test.causal, .scale = test.scale}, to);
+        return ring_attention_backward<T>(
+            device.stream(), ring, upload<T>(device, own(q, slices)),
+            upload<T>(device, own(k, slices)), uploadSwapped<T>(device, own(v, slices)), result,
+            uploadSwapped<T>(device, own(gradient, slices)), test.options(), to);
       });
   if (!inPlace)
     std::cerr << "gradients that were given differ\n";
@@ -276,6 +306,8 @@ int main(int count, char **words) try {
                              Case{DType::float16, 1, 1, 1, 16, {20, 0}, causal, 0.5}})
       ok &= test.dtype == DType::float16 ? runs<half>(device, ring, test)
                                          : runs<bfloat16>(device, ring, test);
+  for (const bool causal : {false, true})
+    ok &= runs<half>(device, ring, {DType::float16, 1, 2, 1, 64, {33, 70, 1, 0}, causal, {}, true});
   ok &= runs<float>(device, ring, {DType::float32, 1, 2, 2, 32, {40}, true});
   std::int64_t bad = 0;
   for (std::int64_t other : ring.all_gather(!ok))

@@ -18,7 +18,7 @@ struct AttentionOptions {
   double dropout = 0; // probability to drop a weight
   std::uint64_t seed = 0;
   std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
-  bool exact = false;               // f32: products in full instead of through tf32
+  bool tf32 = false;                // f32: products through tf32 instead of in full
   // Gradients: dq may be summed in any order where that is faster, so that two runs may differ in
   // its last bits. Packed sequences keep their order.
   bool unordered = false;

@@ -21,7 +21,7 @@ struct Options {
   std::optional<Tensor<const float, 2>> sinks = {};
   double dropout = 0; // probability to drop a weight
   std::uint64_t seed = 0;
-  bool exact = false; // f32: products in full instead of through tf32
+  bool tf32 = false; // f32: products through tf32 instead of in full
   // Fields of the configuration (`sectile list attention` and `attention_backward` show them) that
   // are not left to the library.
   std::map<std::string, std::int64_t> config = {};

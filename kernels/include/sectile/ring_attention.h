@@ -7,7 +7,11 @@
 namespace sectile {
 
 struct RingAttentionOptions {
-  bool causal = false;              // over the places in the whole sequence
+  bool causal = false; // over the places in the whole sequence
+  // In causal order all processes have as much to do: of the 2 P slices of the whole sequence,
+  // process r holds slice r and behind it slice 2 P - 1 - r, which are the first half of its
+  // tokens, rounded up, and the rest. Otherwise process r holds slice r of P.
+  bool zigzag = false;
   std::optional<double> scale = {}; // 1/sqrt(D) where not given
 };
 
@@ -17,7 +21,8 @@ template <class T> struct RingAttention {
 };
 
 // Ring attention (arXiv 2310.01889): process r holds slice r of the sequence, q [B, Hq, Sr, D] and
-// k, v [B, Hkv, Sr, D], of any strides and of any length in each process. Slices of k and v go
+// k, v [B, Hkv, Sr, D], of any strides and of any length in each process (two slices of it where
+// options.zigzag). Slices of k and v go
 // round, one hop a step, while the device works on those that are there; partial results are merged
 // by their lse. Gives this process's rows of o, like q, and lse [B, Hq, Sr] (natural logarithm), as
 // attention over the whole sequence does. All processes call it together. Half, bfloat16, float.

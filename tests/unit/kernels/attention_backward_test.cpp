@@ -253,6 +253,14 @@ TEST_P(Attention, OneBiasOrSinkForAllSumsTheirGradients) {
             {"attention_backward", {{"B", 3}, {"Hq", 4}}, {}, {only}, "", {}, 1, nullptr, {only}}));
 }
 
+// Several programs share the rows of a head.
+TEST_P(Attention, SinksOfManyRowsSumTheirGradients) {
+  expectRight(device, {"attention_backward",
+                       {{"B", 1}, {"Sq", 2100}, {"Sk", 17}, {"D", 16}, {"Dv", 16}},
+                       {},
+                       {"sinks"}});
+}
+
 TEST_P(Attention, RowsWithoutKeysHaveNoGradient) {
   KernelCase test{"attention_backward", {}, {}, {"mask"}, "f16"};
   test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {

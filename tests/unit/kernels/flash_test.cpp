@@ -230,7 +230,7 @@ TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
   const auto k = tensor(device.upload(data.k), {1, 1, 24, 32});
   const auto v = tensor(device.upload(data.v), {1, 1, 24, 48});
   const auto [o, lse] = flash::attend(device.stream(), q, k, v, flash::scores(hidden),
-                                      flash::everything(), {.scale = 0.5, .exact = true});
+                                      flash::everything(), {.scale = 0.5});
   expectNear(o, wanted.o, 2e-5, "o");
   for (std::int64_t d = 0; d < shape.valueWidth; ++d)
     data.v[static_cast<std::size_t>(5 * shape.valueWidth + d)] = NAN;
@@ -238,7 +238,7 @@ TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
   const auto dO = tensor(device.upload(data.dO), {1, 1, 20, 48});
   const auto gradients =
       flash::backward(device.stream(), q, k, broken, o, lse, dO, flash::scores(hidden),
-                      flash::everything(), {.scale = 0.5, .exact = true});
+                      flash::everything(), {.scale = 0.5});
   expectNear(gradients.dq, wanted.dq, 2e-5, "dq");
 }
 
@@ -372,7 +372,7 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
     const auto visibility = flash::window(std::nullopt, 20);
     const std::string what = "tiles " + std::to_string(m) + " by " + std::to_string(n);
     const auto compare = [&, m = m, n = n](const auto &call) {
-      flash::Options options{.exact = true};
+      flash::Options options;
       const auto [o, lse] = flash::attend(device.stream(), q, k, v, call, visibility, options);
       if (m > 0)
         options.config = {{"q_m", m}, {"q_n", n}, {"q_warps", 4}};
