@@ -23,6 +23,11 @@ inline unsigned count(unsigned usual, unsigned whole) {
   return all && std::string_view(all) == "1" ? whole : usual;
 }
 
+/// In a test with a device as its parameter.
+#define SECTILE_LEAVE_SM_90_TO_OTHERS()                                                            \
+  if (std::string_view(GetParam()) == "virtual:sm_90" && sectile::test::count(0, 1) == 0)          \
+  GTEST_SKIP() << "sm_80 and sm_90a do what it does; it runs with SECTILE_TEST_ALL=1"
+
 /// Another process; it ends with what `body` returns. A quiet one's warnings are not seen.
 class Child {
 public:

@@ -1,6 +1,7 @@
 // The gradients of attention: the formula against central differences, the kernels against the
 // formula.
 #include "AttentionTest.h"
+#include "tests/unit/Processes.h"
 #include <sectile/tuning.h>
 
 using namespace sectile;
@@ -118,10 +119,12 @@ void expectRightWithEachOption(const Device &device, const Config &config,
 }
 
 TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   expectRightWithEachOption(device, besideArithmetic);
 }
 
 TEST_P(Attention, ProgramsShareAGroup) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (const auto &[extents, parts] :
        {std::pair<std::map<std::string, std::int64_t>, std::int64_t>{{{"Hq", 6}, {"Hkv", 2}}, 3},
         {{{"B", 2}, {"Hq", 4}, {"Hkv", 1}, {"D", 80}}, 2}})
@@ -170,6 +173,7 @@ TEST_P(Attention, ProgramsOfKeysSumDq) {
 }
 
 TEST_P(Attention, ProgramsOfKeysSumDqWithOptions) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   auto config = besideArithmetic;
   config["fused"] = 1;
   expectRightWithEachOption(device, config, {{"unordered", "true"}});

@@ -1,5 +1,6 @@
 // The forward attention kernel over its options, alone and together.
 #include "AttentionTest.h"
+#include "tests/unit/Processes.h"
 #include <gmock/gmock.h>
 #include <sectile/attention.h>
 #include <sectile/error.h>
@@ -236,6 +237,7 @@ const std::map<std::string, std::int64_t> aStepLater{
     {"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
 
 TEST_P(Attention, ValuesAStepLater) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
       expectRight(device, {"attention",
@@ -276,6 +278,7 @@ TEST_P(Attention, ValuesAStepLater) {
 }
 
 TEST_P(Attention, ValuesAStepLaterWithOptions) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (const AttentionFeature &feature : attentionFeatures()) {
     KernelCase test{"attention",     {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
                     feature.options, feature.with,
@@ -308,6 +311,7 @@ TEST_P(Attention, ValuesAStepLaterWithOptions) {
 // Few programs do one block after another. In causal order each does pairs of blocks, one of each
 // of two heads, if heads are even.
 TEST_P(Attention, OneBlockAfterAnother) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   auto config = aStepLater;
   config["persistent"] = 1;
   for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {3, 4}})

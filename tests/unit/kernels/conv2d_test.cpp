@@ -13,12 +13,8 @@ using testing::HasSubstr;
 
 namespace {
 
-// What sm_90 does is done by sm_80 or by sm_90a as well: with SECTILE_TEST_ALL=1 only.
 class Conv2d : public OnDevice {
-  void SetUp() override {
-    if (GetParam() == "virtual:sm_90" && count(0, 1) == 0)
-      GTEST_SKIP() << "sm_80 and sm_90a do what it does; it runs with SECTILE_TEST_ALL=1";
-  }
+  void SetUp() override { SECTILE_LEAVE_SM_90_TO_OTHERS(); }
 };
 SECTILE_INSTANTIATE_ON(Conv2d, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 class Conv2dEverywhere : public OnDevice {};
@@ -189,15 +185,16 @@ const std::vector<Depthwise> depthwiseCalls{
     {{{"H", 30}}, {{"stride_h", "9"}, {"pad_h", "1"}}},
 };
 
+// One, two or three filters to a group: in turn, or all with SECTILE_TEST_ALL=1.
 TEST_P(Conv2d, OneChannelInAGroup) {
   int number = 0;
   for (const auto &[extents, options] : depthwiseCalls)
     for (const char *layout : {"nchw", "nhwc"})
-      for (const int each : {1, 2, 3})
-        for (const char *kernel : both) {
-          KernelCase test = conv(kernel, extents, options, number % 3 ? "f16" : "bf16");
-          test.extents["C"] = ++number % 2 ? 6 : 16;
-          test.extents["K"] = each * test.extents["C"];
+      for (const char *kernel : both)
+        for (unsigned left = count(1, 3); left-- > 0; ++number) {
+          KernelCase test = conv(kernel, extents, options, number % 4 ? "f16" : "bf16");
+          test.extents["C"] = number / 2 % 2 ? 16 : 6;
+          test.extents["K"] = (number % 3 + 1) * test.extents["C"];
           test.options.insert(test.options.end(),
                               {{"layout", layout}, {"groups", std::to_string(test.extents["C"])}});
           if (number % 5 == 0)
