@@ -5,12 +5,14 @@
 //   ds_ij = a_ij - sigmoid(s_ij) (rem_i drem_i + sum of a_ik over k <= j), derived from these.
 // D outside 16 to 256 is refused. A NaN or an infinity may spread within blocks as attention's page
 // says.
+#include "kernels/Slice.h"
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "kernels/position/Scheme.h"
 #include "kernels/position/SchemeSpec.h"
+#include <algorithm>
 
 using namespace sectile;
 using blockwise::Band;
@@ -228,6 +230,15 @@ std::int64_t groupsOf(const Invocation &call) {
   return call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
 }
 
+// Heads of keys whose gradients are found together. Those of the queries leave 8 bytes for each
+// query and block of keys to those of the keys: as many heads as 256 MiB hold.
+std::int64_t headsFor(const Invocation &call, const Config &config) {
+  const std::int64_t bytes = 8 * call.extent("B") * groupsOf(call) * call.extent("Sq") *
+                             ceilDiv(call.extent("Sk"), config.at("n"));
+  return std::clamp<std::int64_t>((256 << 20) / std::max<std::int64_t>(bytes, 1), 1,
+                                  std::max<std::int64_t>(call.extent("Hkv"), 1));
+}
+
 ArgumentSpec restArgument(const char *name, const char *doc, bool output) {
   return {.name = name,
           .output = output,
@@ -275,6 +286,13 @@ KernelSpec sectile::stickBreakingBackwardSpec() {
   KernelSpec spec = commonSpec("stick_breaking_attention_backward",
                                "gradients of stick_breaking_attention", true);
   spec.factor = 3;
+  spec.config.push_back({"heads", "heads of keys that come together, and share scratch memory"});
+  spec.neutral.push_back("heads");
+  spec.defaults = [defaults = spec.defaults](const Invocation &call, const std::string &target) {
+    Config config = defaults(call, target);
+    config["heads"] = headsFor(call, config);
+    return config;
+  };
   auto add = [&](ArgumentSpec argument) {
     argument.like = "q";
     spec.arguments.push_back(std::move(argument));
@@ -293,19 +311,30 @@ KernelSpec sectile::stickBreakingBackwardSpec() {
     const Invocation &call = use.call;
     StickConfig chosen = chosenConfig(use);
     chosen.remainder = call.has("drem");
-    const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                       queries = call.extent("Sq"), blocks = ceilDiv(call.extent("Sk"), chosen.n);
+    const std::int64_t batches = call.extent("B"), queries = call.extent("Sq"),
+                       blocks = ceilDiv(call.extent("Sk"), chosen.n);
     const auto scale = static_cast<float>(scheme::scale(call));
-    const auto laters = use.workspace<float, 4>({batches, heads, blocks, queries});
-    const auto earliers = use.workspace<float, 4>({batches, heads, blocks, queries});
+    const std::int64_t groups = groupsOf(call), kvHeads = call.extent("Hkv"),
+                       heads = std::clamp<std::int64_t>(use.field("heads"), 1,
+                                                        std::max<std::int64_t>(kvHeads, 1));
+    const auto laters = use.workspace<float, 4>({batches, heads * groups, blocks, queries}),
+               earliers = use.workspace<float, 4>({batches, heads * groups, blocks, queries});
+    const auto drem = use.tensor<float, 3>("drem");
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
-                 dO = use.tensor<T, 4>("do");
-      use(stickBreakingQueries<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), q, k, v, dO,
-          use.tensor<float, 3>("drem"), use.tensor<T, 4>("dq"), laters, earliers, groupsOf(call),
-          scale, chosen);
-      use(stickBreakingKeys<T>, Grid(blocks, call.extent("Hkv"), batches), q, k, v, dO, laters,
-          earliers, use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"), groupsOf(call), scale, chosen);
+      for (std::int64_t first = 0; first < kvHeads; first += heads) {
+        const Slice own{first, std::min(heads, kvHeads - first)},
+            queryHeads{own.first * groups, own.length * groups};
+        const auto ofQueries = [&](const char *name) {
+          return cut(use.tensor<T, 4>(name), 1, queryHeads);
+        };
+        const auto ofKeys = [&](const char *name) { return cut(use.tensor<T, 4>(name), 1, own); };
+        const auto q = ofQueries("q"), k = ofKeys("k"), v = ofKeys("v"), dO = ofQueries("do");
+        use(stickBreakingQueries<T>, Grid(ceilDiv(queries, chosen.m), queryHeads.length, batches),
+            q, k, v, dO, chosen.remainder ? cut(drem, 1, queryHeads) : drem, ofQueries("dq"),
+            laters, earliers, groups, scale, chosen);
+        use(stickBreakingKeys<T>, Grid(blocks, own.length, batches), q, k, v, dO, laters, earliers,
+            ofKeys("dk"), ofKeys("dv"), groups, scale, chosen);
+      }
     });
   };
   return spec;

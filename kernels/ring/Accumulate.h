@@ -1,23 +1,11 @@
 // Sums over a ring's steps, in float: of attention's results, merged by their lse, and of
 // gradients.
 #pragma once
+#include "kernels/Slice.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
 
 namespace sectile {
-
-// Places of axis 2.
-struct Slice {
-  std::int64_t first = 0, length = 0;
-};
-template <class T, int N> Tensor<T, N> cut(const Tensor<T, N> &tensor, const Slice &slice) {
-  auto extents = tensor.extents();
-  extents[2] = slice.length;
-  // An address is a number where there is no memory.
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
-                       static_cast<std::uintptr_t>(slice.first * tensor.stride(2)) * sizeof(T);
-  return {reinterpret_cast<T *>(address), extents, tensor.strides(), tensor.memory()};
-}
 
 // A running (o, lse) becomes that over its keys and the keys of `part`.
 template <class T>

@@ -203,11 +203,11 @@ template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAtt
     }
     if (const std::optional<Part> part = partOf(owner(step))) {
       const NamedTensors found = run_kernel(stream, "attention",
-                                            {{"q", cut(q, part->queries)},
-                                             {"k", cut(here.k, part->keys)},
-                                             {"v", cut(here.v, part->keys)}},
+                                            {{"q", cut(q, 2, part->queries)},
+                                             {"k", cut(here.k, 2, part->keys)},
+                                             {"v", cut(here.v, 2, part->keys)}},
                                             optionsFor(*part));
-      rows(mergePart<T>, cut(sum, part->queries), cut(result.lse, part->queries),
+      rows(mergePart<T>, cut(sum, 2, part->queries), cut(result.lse, 2, part->queries),
            found.at("o").template as<T, 4>(), found.at("lse").template as<float, 3>());
     }
     if (transfer)
@@ -246,19 +246,19 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
     const std::optional<Part> part = partOf(owner(step));
     if (part)
       found = run_kernel(stream, "attention_backward",
-                         {{"q", cut(q, part->queries)},
-                          {"k", cut(here.k, part->keys)},
-                          {"v", cut(here.v, part->keys)},
-                          {"o", cut(result.o, part->queries)},
-                          {"lse", cut(result.lse, part->queries)},
-                          {"do", cut(gradient, part->queries)}},
+                         {{"q", cut(q, 2, part->queries)},
+                          {"k", cut(here.k, 2, part->keys)},
+                          {"v", cut(here.v, 2, part->keys)},
+                          {"o", cut(result.o, 2, part->queries)},
+                          {"lse", cut(result.lse, 2, part->queries)},
+                          {"do", cut(gradient, 2, part->queries)}},
                          optionsFor(*part));
     if (sumsTransfer)
       sumsTransfer->wait(stream);
     if (part) {
-      rows(addPart<T>, cut(dq, part->queries), found.at("dq").template as<T, 4>());
-      rows(addPart<T>, cut(sums.k, part->keys), found.at("dk").template as<T, 4>());
-      rows(addPart<T>, cut(sums.v, part->keys), found.at("dv").template as<T, 4>());
+      rows(addPart<T>, cut(dq, 2, part->queries), found.at("dq").template as<T, 4>());
+      rows(addPart<T>, cut(sums.k, 2, part->keys), found.at("dk").template as<T, 4>());
+      rows(addPart<T>, cut(sums.v, 2, part->keys), found.at("dv").template as<T, 4>());
     }
     if (size > 1) {
       const Travelling<float> back = room<float>(owner(step + 1));

@@ -111,11 +111,12 @@ template <class T> void forward(Use &use) {
   const auto partLse = use.workspace<float, 3>(lse.extents());
   slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
     const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
-    const auto to = cut(sums, queries);
-    const auto logs = cut(lse, queries);
-    const auto part = cut(partO, queries);
-    const auto partLogs = first ? logs : cut(partLse, queries);
-    use.run("attention", {{"q", cut(q, queries)}, {"k", cut(k, keys)}, {"v", cut(v, keys)}},
+    const auto to = cut(sums, 2, queries);
+    const auto logs = cut(lse, 2, queries);
+    const auto part = cut(partO, 2, queries);
+    const auto partLogs = first ? logs : cut(partLse, 2, queries);
+    use.run("attention",
+            {{"q", cut(q, 2, queries)}, {"k", cut(k, 2, keys)}, {"v", cut(v, 2, keys)}},
             slices.options(process, owner), {{"o", part}, {"lse", partLogs}}, use.config);
     if (first)
       eachRow(use, assignPart<float, T>, to, part);
@@ -137,22 +138,23 @@ template <class T> void backward(Use &use) {
              partV = use.workspace<T, 4>(v.extents());
   slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
     const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
-    use.run("attention_backward",
-            {{"q", cut(q, queries)},
-             {"k", cut(k, keys)},
-             {"v", cut(v, keys)},
-             {"o", cut(o, queries)},
-             {"lse", cut(lse, queries)},
-             {"do", cut(dO, queries)}},
-            slices.options(process, owner),
-            {{"dq", cut(partQ, queries)}, {"dk", cut(partK, keys)}, {"dv", cut(partV, keys)}},
-            use.config);
+    use.run(
+        "attention_backward",
+        {{"q", cut(q, 2, queries)},
+         {"k", cut(k, 2, keys)},
+         {"v", cut(v, 2, keys)},
+         {"o", cut(o, 2, queries)},
+         {"lse", cut(lse, 2, queries)},
+         {"do", cut(dO, 2, queries)}},
+        slices.options(process, owner),
+        {{"dq", cut(partQ, 2, queries)}, {"dk", cut(partK, 2, keys)}, {"dv", cut(partV, 2, keys)}},
+        use.config);
     const auto take = [&](const Tensor<float, 4> &sums, const Tensor<T, 4> &part,
                           const Slice &slice) {
       if (first)
-        eachRow(use, assignPart<float, T>, cut(sums, slice), cut(part, slice));
+        eachRow(use, assignPart<float, T>, cut(sums, 2, slice), cut(part, 2, slice));
       else
-        eachRow(use, addPart<T>, cut(sums, slice), cut(part, slice));
+        eachRow(use, addPart<T>, cut(sums, 2, slice), cut(part, 2, slice));
     };
     take(dq, partQ, queries);
     take(dk, partK, keys);

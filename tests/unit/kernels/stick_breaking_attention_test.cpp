@@ -49,6 +49,18 @@ TEST_P(StickBreaking, TakesEveryOption) {
   expectRight(device, {back, {{"B", 1}, {"Hq", 4}, {"Hkv", 2}}, {{"layout", "bshd"}}});
 }
 
+// As where scratch memory does not hold what all heads need.
+TEST_P(StickBreaking, HeadsComeInTurn) {
+  for (const std::int64_t heads : {1, 2, 3})
+    for (const auto &with : {withRest, std::vector<std::string>()})
+      expectRight(device, {back,
+                           {{"Hq", 6}, {"Hkv", 3}},
+                           {{"layout", heads == 2 ? "bshd" : "bhsd"}},
+                           with,
+                           "",
+                           {{"heads", heads}}});
+}
+
 TEST_P(StickBreaking, TakesAnyStrides) {
   expectRightWithStrides(device, {name, {}, {{"layout", "bshd"}}});
   expectRightWithStrides(device, {back, {}, {}, withRest});

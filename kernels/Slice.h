@@ -1,0 +1,20 @@
+// Parts of tensors, for launches of a part.
+#pragma once
+#include <sectile/tensor.h>
+
+namespace sectile {
+
+// Places of an axis.
+struct Slice {
+  std::int64_t first = 0, length = 0;
+};
+template <class T, int N> Tensor<T, N> cut(const Tensor<T, N> &tensor, int axis, const Slice &to) {
+  auto extents = tensor.extents();
+  extents[static_cast<std::size_t>(axis)] = to.length;
+  // An address is a number where there is no memory.
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
+                       static_cast<std::uintptr_t>(to.first * tensor.stride(axis)) * sizeof(T);
+  return {reinterpret_cast<T *>(address), extents, tensor.strides(), tensor.memory()};
+}
+
+} // namespace sectile
