@@ -25,24 +25,29 @@ inline Sequence sequenceAt(const View<const std::int32_t, 1> &starts, const Int 
   return {first, maximum(0, start(s + 1) - first)};
 }
 
-// Blocks are counted through all sequences, each of which begins a new one.
+// Blocks are counted through all sequences, each of which begins a new one: those of sequence s
+// have the numbers from starts[s] / size + s on, as many as it needs or one more, wherever it
+// begins.
 struct PackedBlock {
   Int sequence, block;
-  Bool exists; // there are more programs than blocks
+  Bool exists;
 };
 inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const Int &total,
                                int size, const Int &program) {
-  Int sequence = 0, block = 0, before = 0;
-  Bool exists = false;
-  for (auto s : range(0, starts.extent(0) - 1)) {
-    Int blocks = cdiv(sequenceAt(starts, s, total).length, size);
-    auto here = program >= before && program < before + blocks;
-    sequence = where(here, s, sequence);
-    block = where(here, program - before, block);
-    exists = exists || here;
-    before += blocks;
+  constexpr int together = 256;
+  const Int sequences = starts.extent(0) - 1;
+  auto begun = zeros<std::int32_t>(together); // sequences with a block up to this one
+  for (auto chunk : range(0, cdiv(sequences, together))) {
+    const Int s = chunk * together + arange(0, together);
+    const Bool isOne = s < sequences;
+    auto start = load(starts.ptr() + cast<std::int64_t>(s) * starts.stride(0), isOne);
+    const Int first = clamp(cast<Index>(start), Int(0), total);
+    begun += cast<std::int32_t>(isOne && first / size + s <= program);
   }
-  return {sequence, block, exists};
+  const Int sequence = maximum(cast<Index>(sum(begun, 0)) - 1, 0);
+  const Sequence at = sequenceAt(starts, sequence, total);
+  const Int block = program - (at.first / size + sequence);
+  return {sequence, block, block >= 0 && block * size < at.length};
 }
 
 // A pair of packed arrays, that of queries and that of keys.

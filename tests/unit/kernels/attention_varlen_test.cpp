@@ -57,6 +57,22 @@ TEST_P(Attention, Options) {
     }
 }
 
+// More of them than a program looks at together, most of them short, some with no tokens at all.
+TEST_P(Attention, ManySequences) {
+  std::vector<std::int32_t> queries, keys;
+  for (std::int32_t s = 0; s < 600; ++s) {
+    queries.push_back(s % 97 == 5 ? 70 : s % 3);
+    keys.push_back(s % 89 == 7 ? 130 : s % 4);
+  }
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    expectRight(device, packedSound({kernel,
+                                     {{"Hq", 1}, {"Hkv", 1}, {"D", 16}, {"Dv", 16}},
+                                     {{"causal", "true"}},
+                                     {},
+                                     "f16"},
+                                    queries, keys));
+}
+
 TEST_P(Attention, AlsoInF32AndWithOneForAllHeads) {
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     for (const char *only : {"bias", "mask", "sinks"})
