@@ -3,10 +3,8 @@
 // 2205.14135). cu_seqlens that fall or do not go from 0 to the number of tokens are refused from
 // the host; on the device they give undefined results, but lead to no access outside the arrays.
 #include "kernels/attention/Family.h"
-#include "kernels/attention/Forward.h"
 #include "kernels/attention/OptionScores.h"
 #include "kernels/attention/References.h"
-#include "kernels/attention/Varlen.h"
 
 using namespace sectile;
 
@@ -15,24 +13,10 @@ namespace {
 template <class T>
 Kernel attentionVarlen{
     "attention_varlen",
-    [](View<const T, 3> q, View<const T, 3> k, View<const T, 3> v,
-       View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts, View<T, 3> o,
-       View<float, 2> lse, View<const T, 3> bias, View<const bool, 3> mask,
-       View<const float, 2> sinks, flash::Numbers numbers, blockwise::OptionNumbers limits,
-       const AttentionConfig &config) {
-      auto head = program_id(1);
-      const auto at =
-          blockwise::packedBlock(queryStarts, q.extent(0), config.m, blockwise::queryBlock());
-      const blockwise::PackedPair pair(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-      blockwise::requireColumns(config, pair, bias, mask);
-      const auto options = blockwise::packedScores(config, limits, pair, bias, mask);
-      blockwise::attend<T>(at.block, pair.queries.of(q.fix(1, head)),
-                           pair.keys.of(k.fix(1, head / numbers.group)),
-                           pair.keys.of(v.fix(1, head / numbers.group)),
-                           pair.queries.of(o.fix(1, head)), pair.queries.of(lse.at(head)),
-                           options.template of<T>(
-                               {at.sequence, head, pair.queries.length, pair.keys.length}, numbers),
-                           config.sinks ? sinks.at(head) : View<const float, 1>());
+    [](flash::PackedForwardTensors<T> tensors, flash::Numbers numbers, View<const T, 3> bias,
+       View<const bool, 3> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, limits, bias, mask);
+      flash::tracePackedForward<T>(config, tensors, numbers, options.modifier(), options);
     }};
 
 } // namespace
@@ -121,21 +105,35 @@ KernelSpec sectile::attentionVarlenSpec() {
     return std::vector{result.o, result.lse};
   };
   spec.apply = [](Use &use) {
+    using flash::detail::Launch;
     const Invocation &call = use.call;
-    const std::int64_t heads = call.extent("Hq"), queries = call.extent("Tq");
+    const std::array<std::int64_t, 3> perPair{call.extent("Hq"), call.extent("Tq"),
+                                              extentOr0(call, "Mk")};
     const AttentionNumbers numbers(call);
-    const AttentionConfig chosen = forwardConfig(use, numbers, modifiesScores(use, numbers));
-    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(attentionVarlen<T>, Grid(packedBlocks(call, "Tq", chosen.m), heads),
-          use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
-          use.tensor<std::int32_t, 1>("cu_seqlens_q"), use.tensor<std::int32_t, 1>("cu_seqlens_k"),
-          use.tensor<T, 3>("o"), use.tensor<float, 2>("lse"),
-          broadcast<T, 3>(use, "bias", {heads, queries, extentOr0(call, "Mk")}),
-          broadcast<bool, 3>(use, "mask", {heads, queries, extentOr0(call, "Mk")}),
-          broadcast<float, 2>(use, "sinks", {heads, extentOr0(call, "R")}),
-          launchNumbers(numbers, heads / std::max<std::int64_t>(call.extent("Hkv"), 1)),
-          optionNumbers(numbers), chosen);
+    const OptionFlags flags = optionFlags(use, numbers);
+    launchVarlen(use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
+      for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+        use(attentionVarlen<T>, launch.grid,
+            Arguments<flash::PackedForwardTensors<T>>{
+                use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
+                use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+                use.tensor<std::int32_t, 1>("cu_seqlens_k"), use.tensor<T, 3>("o"),
+                use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>()},
+            launch.numbers, broadcast<T, 3>(use, "bias", perPair),
+            broadcast<bool, 3>(use, "mask", perPair), optionNumbers(numbers),
+            AttentionConfig{launch.config, flags});
+      });
     });
   };
   return spec;
+}
+
+void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
+                           const flash::detail::Launcher &launch) {
+  const flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  launch(use, {.of = flash::detail::Launch::Of::all,
+               .grid = Grid(packedBlocks(use.call, "Tq", chosen.m), use.call.extent("Hq")),
+               .config = chosen,
+               .numbers = launchNumbers(numbers, groupOf(use.call)),
+               .sinks = sinksOf(use)});
 }

@@ -16,14 +16,18 @@ std::string text(double value) {
 }
 
 // A kernel of the library under the name that messages to callers have.
-const KernelSpec &specOf(bool backward) {
+const KernelSpec &specOf(bool backward, bool packed) {
   static const auto named = [](const char *kernel, const char *name) {
     KernelSpec spec = findKernel(kernel);
     spec.name = name;
     return spec;
   };
   static const KernelSpec forward = named("attention", "flash::attend"),
-                          gradients = named("attention_backward", "flash::backward");
+                          gradients = named("attention_backward", "flash::backward"),
+                          packedForward = named("attention_varlen", "flash::attend"),
+                          packedGradients = named("attention_varlen_backward", "flash::backward");
+  if (packed)
+    return backward ? packedGradients : packedForward;
   return backward ? gradients : forward;
 }
 
@@ -56,7 +60,8 @@ void checkLearned(const Invocation &call, flash::Along along, const Tensor<float
 NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
                  const flash::detail::Launcher &launch) {
   try {
-    const KernelSpec &spec = specOf(backward);
+    const bool packed = call.inputs.contains("cu_seqlens_q");
+    const KernelSpec &spec = specOf(backward, packed);
     const flash::Options &options = call.options;
     KernelOptions words{{"causal", call.causal ? "true" : "false"},
                         {"dropout", text(options.dropout)},
@@ -75,14 +80,20 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     const Config own = parseConfig(spec, fields);
     // What was measured is kept under the kernel's own name.
     Invocation known = invocation;
-    known.kernel = &findKernel(backward ? "attention_backward" : "attention");
+    known.kernel = &findKernel(std::string("attention") + (packed ? "_varlen" : "") +
+                               (backward ? "_backward" : ""));
     Config config = configFor(known, stream.device());
     for (const auto &[name, value] : own)
       config[name] = value;
+    if (packed && !call.learned.empty())
+      throw InputError(spec.name + ": learned operands of packed sequences have no gradients");
     for (const auto &[along, gradient] : call.learned)
       checkLearned(invocation, along, gradient);
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
+      if (packed)
+        return backward ? launchVarlenGradients(use, numbers, call.modified, launch)
+                        : launchVarlen(use, numbers, call.modified, launch);
       if (backward)
         launchGradients(use, numbers, call.modified, call.learned, launch);
       else

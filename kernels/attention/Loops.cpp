@@ -1,6 +1,7 @@
 // The loops of <sectile/flash/loops.h>.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Forward.h"
+#include "kernels/attention/Varlen.h"
 
 using namespace sectile;
 using namespace sectile::blockwise;
@@ -135,6 +136,76 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
       });
 }
 
+template <class T>
+void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+                               const Numbers &numbers, const Modifier &modifier,
+                               const AnyVisibility &visibility) {
+  const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks] = tensors;
+  const Int head = program_id(1), kvHead = head / numbers.group;
+  const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, queryBlock());
+  const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+  const Scores scores{.config = config,
+                      .sequence = own.of(head),
+                      .numbers = numbers,
+                      .modifier = modifier,
+                      .visibility = visibility,
+                      .coarse = sizeof(T) == 2};
+  visibility.require(scores.sequence);
+  attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
+            own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
+            own.queries.of(lse.at(head)), scores,
+            config.sinks ? sinks.at(head) : View<const float, 1>());
+}
+
+template <class T>
+void flash::tracePackedQueryGradients(const LoopConfig &config,
+                                      const PackedBackwardTensors<T> &tensors, const View<T, 3> &dq,
+                                      const Numbers &numbers, const Modifier &modifier,
+                                      const AnyVisibility &visibility) {
+  const Int head = program_id(1), kvHead = head / numbers.group;
+  const PackedBlock at =
+      packedBlock(tensors.queryStarts, tensors.q.extent(0), config.m, queryBlock());
+  const PackedSequence own(at, tensors.queryStarts, tensors.keyStarts, tensors.q.extent(0),
+                           tensors.k.extent(0));
+  const Scores scores{.config = config,
+                      .sequence = own.of(head),
+                      .numbers = numbers,
+                      .modifier = modifier,
+                      .visibility = visibility,
+                      .coarse = sizeof(T) == 2};
+  visibility.require(scores.sequence);
+  queryGradients<T>(at.block, packedHead(tensors, own, head, scores),
+                    own.keys.of(tensors.k.fix(1, kvHead)), own.keys.of(tensors.v.fix(1, kvHead)),
+                    own.queries.of(dq.fix(1, head)));
+}
+
+template <class T>
+void flash::tracePackedKeyGradients(const LoopConfig &config,
+                                    const PackedBackwardTensors<T> &tensors, const View<T, 3> &dk,
+                                    const View<T, 3> &dv, const Numbers &numbers,
+                                    const Modifier &modifier, const AnyVisibility &visibility) {
+  const Int kvHead = program_id(1);
+  const PackedBlock at =
+      packedBlock(tensors.keyStarts, tensors.k.extent(0), config.n, program_id(0));
+  const PackedSequence own(at, tensors.queryStarts, tensors.keyStarts, tensors.q.extent(0),
+                           tensors.k.extent(0));
+  visibility.require(own.of(kvHead * numbers.group));
+  keyGradients<T>(config, at.block, own.keys.of(tensors.k.fix(1, kvHead)),
+                  own.keys.of(tensors.v.fix(1, kvHead)), own.keys.of(dk.fix(1, kvHead)),
+                  own.keys.of(dv.fix(1, kvHead)), numbers.group, numbers.scale,
+                  [&](const Int &member) {
+                    const Int head = kvHead * numbers.group + member;
+                    return packedHead(tensors, own, head,
+                                      {.config = config,
+                                       .sequence = own.of(head),
+                                       .numbers = numbers,
+                                       .modifier = modifier,
+                                       .visibility = visibility,
+                                       .coarse = sizeof(T) == 2,
+                                       .keysFirst = true});
+                  });
+}
+
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
   template void flash::traceForward(const LoopConfig &, const ForwardTensors<T> &,                 \
                                     const Numbers &, const Modifier &, const AnyVisibility &);     \
@@ -143,7 +214,16 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
                                            const AnyVisibility &);                                 \
   template void flash::traceKeyGradients(                                                          \
       const LoopConfig &, const BackwardTensors<T> &, const View<T, 4> &, const View<T, 4> &,      \
-      const View<float, 4> &, const Numbers &, const Modifier &, const AnyVisibility &);
+      const View<float, 4> &, const Numbers &, const Modifier &, const AnyVisibility &);           \
+  template void flash::tracePackedForward(const LoopConfig &, const PackedForwardTensors<T> &,     \
+                                          const Numbers &, const Modifier &,                       \
+                                          const AnyVisibility &);                                  \
+  template void flash::tracePackedQueryGradients(                                                  \
+      const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &, const Numbers &,   \
+      const Modifier &, const AnyVisibility &);                                                    \
+  template void flash::tracePackedKeyGradients(                                                    \
+      const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &,                    \
+      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_PARTS(T, Out)                                                                \
   template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
                                   const Numbers &, const Modifier &, const AnyVisibility &);

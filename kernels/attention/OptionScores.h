@@ -22,13 +22,16 @@ public:
       : OptionScores(config, numbers, bias, mask, [](const auto &view, const flash::At &at) {
           return at.heads == 1 ? at.per_pair(view.at(at.batch(), at.head())) : at.per_pair(view);
         }) {}
-  // Of others: blockOf(bias, at) and blockOf(mask, at) are those of a block.
-  template <class T, int N, class BlockOf>
+  // Of packed sequences [Hq, Tq, Mk]: key j of its sequence is column j.
+  template <class T>
   OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
-               const View<const T, N> &bias, const View<const bool, N> &mask, BlockOf blockOf)
-      : config(config), numbers(numbers),
-        bias([=](const flash::At &at) { return cast<float>(blockOf(bias, at)); }),
-        mask([=](const flash::At &at) { return blockOf(mask, at); }) {}
+               const View<const T, 3> &bias, const View<const bool, 3> &mask)
+      : OptionScores(config, numbers, bias, mask, [](const auto &view, const flash::At &at) {
+          return at.per_pair(
+              view.at(at.head()).slice(0, at.sequence.firstQuery, at.sequence.queries));
+        }) {
+    columns = {bias.extent(2), mask.extent(2)};
+  }
 
   // Must not outlive this.
   flash::Modifier modifier() const {
@@ -60,7 +63,23 @@ public:
     return config.mask ? std::optional(mask(at)) : std::nullopt;
   }
 
+  // Without a column for a key they would not reach it, and nobody would notice.
+  void require(const flash::Sequence &sequence) const override {
+    if (config.bias)
+      device_assert(sequence.keys <= columns.bias, "bias has a column for each key");
+    if (config.mask)
+      device_assert(sequence.keys <= columns.mask, "mask has a column for each key");
+  }
+
 private:
+  // blockOf(bias, at) and blockOf(mask, at) are those of a block.
+  template <class T, int N, class BlockOf>
+  OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
+               const View<const T, N> &bias, const View<const bool, N> &mask, BlockOf blockOf)
+      : config(config), numbers(numbers),
+        bias([=](const flash::At &at) { return cast<float>(blockOf(bias, at)); }),
+        mask([=](const flash::At &at) { return blockOf(mask, at); }) {}
+
   flash::Score modified(const flash::Score &score, const flash::At &at) const {
     const flash::Score capped = config.cap ? soft_cap(score, numbers.cap) : score;
     return config.bias ? capped + bias(at) : capped;
@@ -79,6 +98,9 @@ private:
   OptionNumbers numbers;
   std::function<Tile<float>(const flash::At &)> bias;
   std::function<Bool(const flash::At &)> mask;
+  struct Columns {
+    Int bias = 0, mask = 0;
+  } columns = {}; // of packed sequences
 };
 
 } // namespace sectile::blockwise

@@ -82,6 +82,12 @@ void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
                      std::span<const flash::detail::LearnedGradient> learned,
                      const flash::detail::Launcher &launch);
 
+// The same of packed sequences.
+void launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
+                  const flash::detail::Launcher &launch);
+void launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                           const flash::detail::Launcher &launch);
+
 OptionFlags optionFlags(const Use &use, const AttentionNumbers &numbers);
 
 // Of programs that look at each row: of o and its gradient, or of lse.

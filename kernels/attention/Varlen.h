@@ -1,11 +1,11 @@
 // Sequences of different lengths packed one behind the other: where each lies, and which block of
 // which sequence a program works on.
 #pragma once
-#include "kernels/attention/OptionScores.h"
+#include "kernels/attention/Backward.h"
 
 namespace sectile::blockwise {
 
-struct Sequence {
+struct Tokens {
   Int first, length;
 
   // Rows of a packed array whose axis 0 counts them.
@@ -15,8 +15,7 @@ struct Sequence {
 };
 
 // Sequence s begins at element starts[s] of `total`, and ends where the next begins.
-inline Sequence sequenceAt(const View<const std::int32_t, 1> &starts, const Int &s,
-                           const Int &total) {
+inline Tokens tokensOf(const View<const std::int32_t, 1> &starts, const Int &s, const Int &total) {
   auto start = [&](const Int &at) {
     auto value = load(starts.ptr() + starts.stride(0) * at);
     return Int(clamp(cast<Index>(value), Int(0), total));
@@ -45,45 +44,37 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
     begun += cast<std::int32_t>(isOne && first / size + s <= program);
   }
   const Int sequence = maximum(cast<Index>(sum(begun, 0)) - 1, 0);
-  const Sequence at = sequenceAt(starts, sequence, total);
+  const Tokens at = tokensOf(starts, sequence, total);
   const Int block = program - (at.first / size + sequence);
   return {sequence, block, block >= 0 && block * size < at.length};
 }
 
-// A pair of packed arrays, that of queries and that of keys.
-struct PackedPair {
-  Sequence queries, keys;
+// One packed sequence: its tokens among the queries, and among the keys.
+struct PackedSequence {
+  Int number;
+  Tokens queries, keys;
 
-  // Empty ones where the block does not exist: nothing is then read or written.
-  PackedPair(const PackedBlock &at, const View<const std::int32_t, 1> &queryStarts,
-             const View<const std::int32_t, 1> &keyStarts, const Int &queryTotal,
-             const Int &keyTotal)
-      : queries(sequenceAt(queryStarts, at.sequence, queryTotal)),
-        keys(sequenceAt(keyStarts, at.sequence, keyTotal)) {
+  // Empty where the block does not exist: nothing is then read or written.
+  PackedSequence(const PackedBlock &at, const View<const std::int32_t, 1> &queryStarts,
+                 const View<const std::int32_t, 1> &keyStarts, const Int &queryTotal,
+                 const Int &keyTotal)
+      : number(at.sequence), queries(tokensOf(queryStarts, at.sequence, queryTotal)),
+        keys(tokensOf(keyStarts, at.sequence, keyTotal)) {
     queries.length = where(at.exists, queries.length, 0);
     keys.length = where(at.exists, keys.length, 0);
   }
+
+  flash::Sequence of(const Int &head) const {
+    return {number, head, queries.length, keys.length, queries.first, keys.first};
+  }
 };
 
-// A query's bias and mask have a column for each key of its sequence. Without one they would not
-// reach the key, and nobody would notice.
-template <class T, class Config>
-void requireColumns(const Config &config, const PackedPair &pair, const View<const T, 3> &bias,
-                    const View<const bool, 3> &mask) {
-  if (config.bias)
-    device_assert(pair.keys.length <= bias.extent(2), "bias has a column for each key");
-  if (config.mask)
-    device_assert(pair.keys.length <= mask.extent(2), "mask has a column for each key");
-}
-
-// The options of a pair, whose bias and mask are [Hq, Tq, Mk].
+// What the gradients need of one query head of it.
 template <class T>
-OptionScores packedScores(const AttentionConfig &config, const OptionNumbers &numbers,
-                          const PackedPair &pair, const View<const T, 3> &bias,
-                          const View<const bool, 3> &mask) {
-  return {config, numbers, bias, mask, [pair](const auto &view, const flash::At &at) {
-            return at.per_pair(pair.queries.of(view.at(at.head())));
-          }};
+QueryHead<T> packedHead(const flash::PackedBackwardTensors<T> &in, const PackedSequence &sequence,
+                        const Int &head, const Scores &scores) {
+  return {sequence.queries.of(in.q.fix(1, head)), sequence.queries.of(in.dO.fix(1, head)),
+          sequence.queries.of(in.logs.at(head)), sequence.queries.of(in.delta.at(head)), scores};
 }
 
 } // namespace sectile::blockwise

@@ -150,6 +150,27 @@ template <class T, class Sum, class F, class V> struct KeyGradients {
   }
 };
 
+template <class T, class F, class V> struct PackedForward {
+  void operator()(PackedForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, const LoopConfig &config) const {
+    tracePackedForward<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+  }
+};
+template <class T, class F, class V> struct PackedQueryGradients {
+  void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dq, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+    tracePackedQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
+                                 Erased<V>(visibility));
+  }
+};
+template <class T, class F, class V> struct PackedKeyGradients {
+  void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dk, View<T, 3> dv, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+    tracePackedKeyGradients<T>(config, tensors, dk, dv, numbers, modifierOf<F>(operands),
+                               Erased<V>(visibility));
+  }
+};
+
 // One for each type, whatever the calls.
 template <class Function> const Kernel<Function> &kernel(const char *name) {
   static const Kernel<Function> kernel{name, {}};
@@ -341,6 +362,103 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
       });
   AttentionGradients<E, 4> result{out.at("dq").as<E, 4>(), out.at("dk").as<E, 4>(),
                                   out.at("dv").as<E, 4>()};
+  if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
+    result.dsinks = dsinks->second.template as<float, 2>();
+  return result;
+}
+
+// The same of B packed sequences: q [Tq, Hq, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv], where sequence
+// s has the tokens cu_seqlens[s] up to, without it, cu_seqlens[s + 1], in device memory; o is
+// [Tq, Hq, Dv] and lse [Hq, Tq]. To a lambda and a visibility the number of a sequence is its
+// batch, and queries and keys are counted from its beginning. What cu_seqlens holds is not checked;
+// where it falls, or leaves its range, results are undefined, but nothing outside the tensors is
+// touched.
+template <class T, class F, Visible V>
+AttentionOutputs<std::remove_const_t<T>, 3>
+attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::KernelInput<T, 3> &k,
+       const sectile::detail::KernelInput<T, 3> &v,
+       const Tensor<const std::int32_t, 1> &cu_seqlens_q,
+       const Tensor<const std::int32_t, 1> &cu_seqlens_k, const Scores<F> &scores,
+       const Arguments<V> &visibility, const Options &options = {},
+       const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  using namespace detail;
+  using E = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out =
+      detail::attend(stream,
+                     {!std::is_same_v<F, Plain>,
+                      isCausal<V>,
+                      {{"q", q},
+                       {"k", k},
+                       {"v", v},
+                       {"cu_seqlens_q", cu_seqlens_q},
+                       {"cu_seqlens_k", cu_seqlens_k}},
+                      given,
+                      options},
+                     [&](Use &use, const Launch &launch) {
+                       use(kernel<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
+                           Arguments<PackedForwardTensors<E>>{
+                               use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"),
+                               cu_seqlens_q, cu_seqlens_k, use.tensor<E, 3>("o"),
+                               use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>()},
+                           launch.numbers, scores.operands, visibility, launch.config);
+                     });
+  return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
+}
+
+// Their gradients, as above. Learned operands have none here: they are refused.
+template <class T, class F, Visible V>
+AttentionGradients<std::remove_const_t<T>, 3> backward(
+    const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::KernelInput<T, 3> &k,
+    const sectile::detail::KernelInput<T, 3> &v, const Tensor<const std::int32_t, 1> &cu_seqlens_q,
+    const Tensor<const std::int32_t, 1> &cu_seqlens_k, const sectile::detail::KernelInput<T, 3> &o,
+    const std::type_identity_t<Tensor<const float, 2>> &lse,
+    const sectile::detail::KernelInput<T, 3> &dO, const Scores<F> &scores,
+    const Arguments<V> &visibility, const Options &options = {},
+    const sectile::detail::AttentionTo<AttentionGradients, T, 3> &to = {}) {
+  using namespace detail;
+  using E = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
+    if (to->dsinks)
+      given["dsinks"] = *to->dsinks;
+  }
+  const NamedTensors out = detail::backward(
+      stream,
+      {!std::is_same_v<F, Plain>,
+       isCausal<V>,
+       {{"q", q},
+        {"k", k},
+        {"v", v},
+        {"cu_seqlens_q", cu_seqlens_q},
+        {"cu_seqlens_k", cu_seqlens_k},
+        {"o", o},
+        {"lse", lse},
+        {"do", dO}},
+       given,
+       options,
+       scores.learned},
+      [&](Use &use, const Launch &launch) {
+        const auto with = [&](const auto &function, const auto &...results) {
+          use(function, launch.grid,
+              Arguments<PackedBackwardTensors<E>>{
+                  use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
+                  cu_seqlens_k, use.tensor<E, 3>("do"), launch.logs.as<const float, 2>(),
+                  launch.delta.as<const float, 2>()},
+              results..., launch.numbers, scores.operands, visibility, launch.config);
+        };
+        if (launch.of == Launch::Of::queries)
+          with(kernel<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),
+               use.tensor<E, 3>("dq"));
+        else
+          with(kernel<PackedKeyGradients<E, F, V>>("flash_packed_backward_kv"),
+               use.tensor<E, 3>("dk"), use.tensor<E, 3>("dv"));
+      });
+  AttentionGradients<E, 3> result{out.at("dq").as<E, 3>(), out.at("dk").as<E, 3>(),
+                                  out.at("dv").as<E, 3>()};
   if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
     result.dsinks = dsinks->second.template as<float, 2>();
   return result;

@@ -6,10 +6,11 @@
 
 namespace sectile::flash {
 
-// What one query head of one batch attends to.
+// What one query head of one batch, or of one packed sequence, attends to.
 struct Sequence {
   Int batch, head; // head of the queries
   Int queries, keys;
+  Int firstQuery = 0, firstKey = 0; // tokens of packed sequences
 
   // Query i lies beside key i + offset(): the last query beside the last key.
   Int offset() const { return keys - queries; }

@@ -95,4 +95,38 @@ void traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tenso
                        const Numbers &numbers, const Modifier &modifier,
                        const AnyVisibility &visibility);
 
+// Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
+// without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts.
+template <class T> struct PackedForwardTensors {
+  View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
+  View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
+  View<T, 3> o;                                       // [Tq, Hq, Dv]
+  View<float, 2> lse;                                 // [Hq, Tq]
+  View<const float, 2> sinks;                         // [Hq, R]
+};
+template <class T>
+SECTILE_STRUCT(PackedForwardTensors<T>, q, k, v, queryStarts, keyStarts, o, lse, sinks)
+template <class T>
+struct PackedBackwardTensors {
+  View<const T, 3> q, k, v;
+  View<const std::int32_t, 1> queryStarts, keyStarts;
+  View<const T, 3> dO;
+  View<const float, 2> logs, delta; // [Hq, Tq]
+};
+template <class T>
+SECTILE_STRUCT(PackedBackwardTensors<T>, q, k, v, queryStarts, keyStarts, dO, logs, delta)
+
+template <class T>
+void tracePackedForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+                        const Numbers &numbers, const Modifier &modifier,
+                        const AnyVisibility &visibility);
+template <class T>
+void tracePackedQueryGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                               const View<T, 3> &dq, const Numbers &numbers,
+                               const Modifier &modifier, const AnyVisibility &visibility);
+template <class T>
+void tracePackedKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                             const View<T, 3> &dk, const View<T, 3> &dv, const Numbers &numbers,
+                             const Modifier &modifier, const AnyVisibility &visibility);
+
 } // namespace sectile::flash

@@ -256,6 +256,8 @@ public:
   virtual Interval keysOf(const Sequence &sequence, const Int &query) const = 0;
   virtual Interval queriesOf(const Sequence &sequence, const Int &key) const = 0;
   virtual std::optional<Bool> sees(const At &at) const = 0;
+  // Called once for each packed sequence that a program has, before its loops.
+  virtual void require(const Sequence &) const {}
 
 protected:
   ~AnyVisibility() = default;

@@ -1,0 +1,163 @@
+// flash::attend and flash::backward over packed sequences: each is attention by itself.
+#include "FlashTest.h"
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+namespace {
+
+class FlashPacked : public OnDevice {};
+SECTILE_INSTANTIATE_ON(FlashPacked, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+struct Lengths {
+  std::int64_t queries, keys;
+};
+// An empty one, and some whose queries see nothing.
+const std::vector<Lengths> lengths{{17, 30}, {0, 9}, {70, 90}, {33, 5}, {1, 0}, {40, 40}};
+
+// The sequences' rows [H, S, width] of each, as [T, H, width].
+template <class T>
+std::vector<T> packedRows(const std::vector<std::vector<T>> &of,
+                          const std::vector<std::int64_t> &rows, std::int64_t heads,
+                          std::int64_t width) {
+  std::vector<T> all;
+  for (std::size_t s = 0; s < of.size(); ++s)
+    for (std::int64_t i = 0; i < rows[s]; ++i)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t d = 0; d < width; ++d)
+          all.push_back(of[s][static_cast<std::size_t>((h * rows[s] + i) * width + d)]);
+  return all;
+}
+
+template <class T, class F, flash::Visible V>
+void check(const Device &device, const flash::Scores<F> &scores, const Arguments<V> &visibility,
+           const ScoreReference &score, const VisibleReference &visible,
+           const flash::Options &options = {}) {
+  constexpr std::int64_t H = 4, KV = 2, D = 32, Dv = 48;
+  const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
+  std::vector<std::int64_t> queries, keys;
+  std::vector<std::int32_t> queryStarts{0}, keyStarts{0};
+  std::vector<std::vector<T>> q, k, v, dO;
+  std::vector<std::vector<double>> o, dq, dk, dv, logs;
+  for (const auto &[Sq, Sk] : lengths) {
+    const auto s = static_cast<std::int64_t>(queries.size());
+    const Data<T> data({1, H, KV, Sq, Sk, D, Dv});
+    const auto here = [&](Place place) {
+      place.batch = s;
+      return place;
+    };
+    const Results own = expected(
+        data, [&](double product, const Place &at) { return score(product, here(at)); },
+        [&](const Place &at) { return visible(here(at)); }, scale);
+    queries.push_back(Sq);
+    keys.push_back(Sk);
+    queryStarts.push_back(queryStarts.back() + static_cast<std::int32_t>(Sq));
+    keyStarts.push_back(keyStarts.back() + static_cast<std::int32_t>(Sk));
+    for (auto [to, from] : {std::pair{&q, &data.q}, {&k, &data.k}, {&v, &data.v}, {&dO, &data.dO}})
+      to->push_back(*from);
+    for (auto [to, from] : {std::pair{&o, &own.o}, {&dq, &own.dq}, {&dk, &own.dk}, {&dv, &own.dv}})
+      to->push_back(*from);
+    logs.push_back(own.lse);
+  }
+  const std::int64_t Tq = queryStarts.back(), Tk = keyStarts.back();
+  std::vector<double> lse; // [H, T]
+  for (std::int64_t h = 0; h < H; ++h)
+    for (std::size_t s = 0; s < logs.size(); ++s)
+      lse.insert(lse.end(), logs[s].begin() + h * queries[s],
+                 logs[s].begin() + (h + 1) * queries[s]);
+  const Stream stream = device.stream();
+  const auto put = [&](const auto &of, const auto &rows, std::int64_t heads, std::int64_t width,
+                       std::int64_t total) {
+    return tensor(device.upload(packedRows(of, rows, heads, width)), {total, heads, width});
+  };
+  const auto inQ = put(q, queries, H, D, Tq), inK = put(k, keys, KV, D, Tk),
+             inV = put(v, keys, KV, Dv, Tk), inDO = put(dO, queries, H, Dv, Tq);
+  const auto starts = [&](const std::vector<std::int32_t> &of) {
+    return tensor(device.upload(of), {static_cast<std::int64_t>(of.size())});
+  };
+  const Tensor<const std::int32_t, 1> cuQ = starts(queryStarts), cuK = starts(keyStarts);
+  const double bound = std::is_same_v<T, float> ? 2e-5 : 4e-3;
+  const auto result = flash::attend(stream, inQ, inK, inV, cuQ, cuK, scores, visibility, options);
+  expectNear(result.o, packedRows(o, queries, H, Dv), bound, "o");
+  expectNear(result.lse, lse, 2e-5, "lse");
+  const auto gradients = flash::backward(stream, inQ, inK, inV, cuQ, cuK, result.o, result.lse,
+                                         inDO, scores, visibility, options);
+  expectNear(gradients.dq, packedRows(dq, queries, H, D), bound, "dq");
+  expectNear(gradients.dk, packedRows(dk, keys, KV, D), bound, "dk");
+  expectNear(gradients.dv, packedRows(dv, keys, KV, Dv), bound, "dv");
+}
+
+TEST_P(FlashPacked, SequencesAreByThemselves) {
+  check<half>(device, flash::plain(), flash::causal(), unmodified, before);
+  check<float>(device, flash::plain(), flash::everything(), unmodified, everywhere, {.scale = 0.5});
+}
+
+// The number of a sequence is its batch.
+TEST_P(FlashPacked, ScoresAndVisibilitiesOfASequence) {
+  const auto slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
+  const auto alibi = flash::scores(
+      [](flash::Score s, const flash::At &at, Float cap, View<const float, 1> slopes) {
+        return cap * tanh(s / cap) - at.per_head(slopes) * at.distance();
+      },
+      2.0f, slopes);
+  const std::vector<std::int32_t> given{3, 1, 60, 4, 0, 7};
+  const auto prefix = tensor(device.upload(given), {6});
+  check<half>(
+      device, alibi, flash::prefix(prefix),
+      [](double s, const Place &at) {
+        const double t = std::tanh(s / 2);
+        return Dual{2 * t - at.distance * 0.5 / double(1 << at.head), 1 - t * t};
+      },
+      [&](const Place &at) {
+        return at.distance >= 0 || at.key < given[static_cast<std::size_t>(at.batch)];
+      });
+  check<float>(
+      device, flash::plain(),
+      flash::window(20, 3) && flash::where([](const flash::At &at) {
+        return (at.query() + at.key()) % 3 != 0;
+      }),
+      unmodified, [](const Place &at) {
+        return at.distance <= 20 && at.distance >= -3 && (at.query + at.key) % 3 != 0;
+      });
+}
+
+TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
+  const Device device = Device::open("interpreter");
+  const Stream stream = device.stream();
+  const auto rows = [&](std::int64_t heads) {
+    return tensor(device.allocate<half>(static_cast<std::size_t>(4 * heads * 16)), {4, heads, 16});
+  };
+  const auto starts = tensor(device.upload(std::vector<std::int32_t>{0, 4}), {2});
+  const auto message = [&](auto call) -> std::string {
+    try {
+      call();
+    } catch (const LaunchError &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message([&] {
+                flash::attend(stream, rows(3), rows(2), rows(2), starts, starts, flash::plain(),
+                              flash::causal());
+              }),
+              HasSubstr("flash::attend: Hq, the heads of q (3), must be a multiple of Hkv"));
+  const auto table = tensor(device.allocate<float>(3), {1, 1, 3}),
+             gradient = tensor(device.allocate<float>(3), {1, 1, 3}),
+             lse = tensor(device.allocate<float>(8), {2, 4, 1});
+  const auto learned = flash::scores(
+      [](flash::Score s, const flash::At &at,
+         const flash::Learned<flash::Along::distances, 1> &table) {
+        return s + at.by_distance(table);
+      },
+      flash::learned(table, gradient));
+  const auto q = rows(2), o = rows(2);
+  const Tensor<float, 2> logs(lse.data(), {2, 4}, {4, 1}, lse.memory());
+  EXPECT_THAT(message([&] {
+                flash::backward(stream, q, rows(2), rows(2), starts, starts, o, logs, rows(2),
+                                learned, flash::causal());
+              }),
+              HasSubstr("flash::backward: learned operands of packed sequences have no gradients"));
+}
+
+} // namespace
