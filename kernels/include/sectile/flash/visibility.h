@@ -1,6 +1,7 @@
 // Visibility: which keys a query sees, put together with && and ||. Nothing of it lies in memory
 // but what its operands are.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sectile/flash/at.h>
@@ -250,12 +251,24 @@ template <class F> struct Where {
 template <class F>
 SECTILE_STRUCT(Where<F>, operands)
 
+// Blocks of keys or queries that a list has: a loop goes over these and no others.
+struct BlockList {
+  Int count;
+  std::function<Int(const Int &step)> blockOf; // in the list's order
+  std::function<Bool(const Int &block)> has;
+};
+
 // A visibility of whatever type, while a kernel is traced.
 class AnyVisibility {
 public:
   virtual Interval keysOf(const Sequence &sequence, const Int &query) const = 0;
   virtual Interval queriesOf(const Sequence &sequence, const Int &key) const = 0;
   virtual std::optional<Bool> sees(const At &at) const = 0;
+  // A list, where there is one, of all the blocks of keys that a block of queries sees any of, and
+  // of the blocks of queries that see any of a block of keys. Intervals and sees() hold inside
+  // them.
+  virtual std::optional<BlockList> keyBlocks(const Sequence &, const Int &) const { return {}; }
+  virtual std::optional<BlockList> queryBlocks(const Sequence &, const Int &) const { return {}; }
 
 protected:
   ~AnyVisibility() = default;
