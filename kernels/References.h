@@ -39,6 +39,9 @@ struct AttentionSettings {
   const HostArray *bias = nullptr;  // [1|B, 1|Hq, Sq, Sk]
   const HostArray *mask = nullptr;  // the same, of bools
   const HostArray *sinks = nullptr; // [1|Hq, R]
+  // [1|B, 1|Hq, ...] of bools, for blocks of so many queries and keys.
+  const HostArray *blockMask = nullptr;
+  std::int64_t blockQueries = 1, blockKeys = 1;
 };
 // Dropout keeps what draws a 32-bit word of at least this.
 std::uint32_t dropoutThreshold(double probability);

@@ -70,32 +70,15 @@ Kernel addedParts{
       gradients.at(batch, head).tile(config.m, config.width).store(row, 0, sum * scale);
     }};
 
-// A program per block of the bias's gradient sums over the batches and heads that share it.
 template <class T>
-Kernel biasGradients{
-    "attention_backward_bias",
-    [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
-       View<const T, 4> bias, View<const bool, 4> mask, blockwise::OptionNumbers limits,
-       const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
-      const auto &[q, k, v, dO, logs, delta] = in;
-      auto columns = cdiv(k.extent(2), config.n);
-      auto i = program_id(0) / columns, j = program_id(0) % columns;
-      auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
-      auto sums = zeros<float>(config.m, config.n);
-      for (auto b : range(0, batches))
-        for (auto h : range(0, heads)) {
-          auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
-          blockwise::addBiasGradient<T>(
-              sums, i, j,
-              blockwise::QueryHead<T>{
-                  q.at(batch, head), dO.at(batch, head), logs.at(batch, head),
-                  delta.at(batch, head),
-                  options.of<T>({batch, head, q.extent(2), k.extent(2)}, numbers)},
-              k.at(batch, head / numbers.group), v.at(batch, head / numbers.group));
-        }
-      dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
-    }};
+Kernel biasGradients{"attention_backward_bias",
+                     [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
+                        View<const T, 4> bias, View<const bool, 4> mask,
+                        blockwise::OptionNumbers limits, const AttentionConfig &config) {
+                       const blockwise::OptionScores options(config, limits, bias, mask);
+                       blockwise::biasGradients<T>(config, in, dbias, numbers, options.modifier(),
+                                                   options);
+                     }};
 
 struct SharedConfig {
   int parts = 32, columns = 32, warps = 4;

@@ -227,7 +227,8 @@ void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 
   auto sums = zeros<float>(m, config.width);
   const Visits visits = head.scores.keys(i, true);
   LearnedSums learned(head.scores, i);
-  for (auto j : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
+  for (auto step : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
+    const Int j = visits.block(step);
     auto key = keyTiles.load(j, 0);
     auto products = dot(query.q, trans(key), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(valueTiles.load(j, 0)), zeros<float>(m, n), precision);
@@ -256,7 +257,8 @@ void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2>
     const QueryHead<T> head = headAt(h);
     const Visits visits = head.scores.queries(j);
     LearnedKeySums learned(head.scores, j);
-    for (auto i : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
+    for (auto step : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
+      const Int i = visits.block(step);
       const QueryBlock<T> query(head, i);
       auto products = dot(key, trans(query.q), zeros<float>(n, m), precision);
       auto valueProducts = dot(value, trans(query.dO), zeros<float>(n, m), precision);
@@ -295,7 +297,7 @@ void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryH
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
   const Visits visits = head.scores.keys(i, true);
-  when(visits.first <= j && j < visits.end, [&] {
+  when(visits.has(j), [&] {
     const QueryBlock<T> query(head, i);
     auto products =
         dot(query.q, trans(k.tile(n, config.width).load(j, 0)), zeros<float>(m, n), precision);
@@ -304,6 +306,35 @@ void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryH
     sums += BlockGradients<T>(head.scores, query, products, i, j, visits)
                 .ofScores(query, valueProducts);
   });
+}
+
+// A program per block of the bias's gradient sums over the batches and heads that share it.
+template <class T>
+void biasGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in,
+                   const View<T, 4> &dbias, const flash::Numbers &numbers,
+                   const flash::Modifier &modifier, const flash::AnyVisibility &visibility) {
+  const auto &[q, k, v, dO, logs, delta] = in;
+  auto columns = cdiv(k.extent(2), config.n);
+  auto i = program_id(0) / columns, j = program_id(0) % columns;
+  auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
+  auto sums = zeros<float>(config.m, config.n);
+  for (auto b : range(0, batches))
+    for (auto h : range(0, heads)) {
+      auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
+      addBiasGradient<T>(sums, i, j,
+                         QueryHead<T>{q.at(batch, head),
+                                      dO.at(batch, head),
+                                      logs.at(batch, head),
+                                      delta.at(batch, head),
+                                      {.config = config,
+                                       .sequence = {batch, head, q.extent(2), k.extent(2)},
+                                       .numbers = numbers,
+                                       .modifier = modifier,
+                                       .visibility = visibility,
+                                       .coarse = sizeof(T) == 2}},
+                         k.at(batch, head / numbers.group), v.at(batch, head / numbers.group));
+    }
+  dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
 }
 
 // What the gradients need of each of `rows` rows: o and dO [S, Dv], lse [S]; delta [S], the sum of

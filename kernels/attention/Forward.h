@@ -1,11 +1,19 @@
 // The forward pass over one block of queries, for whatever kernel finds that block.
 #pragma once
 #include "kernels/attention/Scores.h"
+#include <functional>
 
 namespace sectile::blockwise {
 
-// Has the softmax take in those blocks of one head's keys, k [Sk, D] and v [Sk, Dv], as block
-// `block` of the rows sees them, whose queries are [m, width].
+// Keys [n, width] and values [n, valueWidth] of a block, from wherever they are loaded; where those
+// are numbers with scales, the scales, [n] or one for all.
+template <class T> struct BlockOperands {
+  std::function<Tile<T>()> keys, values;
+  std::function<Tile<float>()> keyScales = {}, valueScales = {};
+};
+
+// Has the softmax take in blocks of keys and values as block `block` of the rows sees them, whose
+// queries are [m, width]; operandsOf(j) has those of block j.
 //
 // With `overlap` the weights of a step meet their values one step later, as in FlashAttention-3
 // (Shah et al., arXiv 2407.08608, 3.2): that product runs beside the softmax of its own step.
@@ -14,26 +22,43 @@ namespace sectile::blockwise {
 //   threads                 softmax(i)                 softmax(i+1)
 //
 // Warps of their own copy keys and values, so that the warpgroups do not wait for each other.
+template <class T, class OperandsOf>
+void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, const Visits &steps,
+            OperandsOf &&operandsOf, const Scores &scores, const LoopOptions &how) {
+  const LoopConfig &config = scores.config;
+  const Precision precision = precisionOf(config);
+  for (auto step : range(steps.first, steps.end, how)) {
+    const Int j = steps.block(step);
+    const BlockOperands<T> of = operandsOf(j);
+    auto products = dot(query, trans(of.keys()), zeros<float>(config.m, config.n), precision);
+    auto alongKeys = [](const Tile<float> &x) { return x.rank() ? expand(x, 0) : x; };
+    if (of.keyScales)
+      products = products * alongKeys(of.keyScales());
+    const auto scored = scores.scored(products, block, j, steps, false).scores;
+    Tile<float> weights;
+    if (of.valueScales) {
+      const auto by = softmax.rescale(of.valueScales());
+      weights = softmax.weigh(scored, by.ofOutput) * alongKeys(by.ofWeights);
+    } else {
+      weights = softmax.weigh(scored);
+    }
+    if (config.dropout)
+      weights = where(scores.kept(block, j), weights, 0.0f);
+    softmax.add(cast<T>(weights), of.values(), precision);
+  }
+}
+
+// The same of one head's keys, k [Sk, D], and values, v [Sk, Dv].
 template <class T>
 void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, const Visits &steps,
             const View<const T, 2> &k, const View<const T, 2> &v, const Scores &scores) {
   const LoopConfig &config = scores.config;
-  const int m = config.m, n = config.n;
-  const Precision precision = precisionOf(config);
-  auto keyTiles = k.tile(n, config.width);
-  auto valueTiles = v.tile(n, config.valueWidth);
-  auto productsOf = [&](const Int &step) {
-    return dot(query, trans(keyTiles.load(step, 0)), zeros<float>(m, n), precision);
-  };
-  auto weightsOf = [&](const Tile<float> &products, const Int &step) {
-    auto weights = softmax.weigh(scores.scored(products, block, step, steps, false).scores);
-    return cast<T>(config.dropout ? where(scores.kept(block, step), weights, 0.0f) : weights);
-  };
-  auto addValues = [&](const Tile<T> &weights, const Int &step) {
-    softmax.add(weights, valueTiles.load(step, 0), precision);
-  };
-  for (auto step : range(steps.first, steps.end, {.warp_specialize = config.overlap}))
-    addValues(weightsOf(productsOf(step), step), step);
+  takeIn(softmax, query, block, steps,
+         [&](const Int &j) -> BlockOperands<T> {
+           return {[&, j] { return k.tile(config.n, config.width).load(j, 0); },
+                   [&, j] { return v.tile(config.n, config.valueWidth).load(j, 0); }};
+         },
+         scores, {.warp_specialize = config.overlap});
 }
 
 // The softmax that a block's rows begin with.
@@ -57,6 +82,38 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
   o.tile(m, config.valueWidth)
       .store(block, 0, config.dropout ? output * scores.numbers.grow : output);
   lse.tile(m).store(block, softmax.logarithm());
+}
+
+// The same of a block whose rows are the queries of all heads that share keys, and of one of
+// `parts` parts of the keys that it sees: q [heads, Sq, D], o [heads, Sq, Dv], lse [heads, Sq] and
+// sinks [heads, R] of these heads. take(softmax, query, steps) is to take in the steps.
+template <class T, class Out, class Take>
+void attendPacked(const Int &block, const Int &part, const Int &parts, const View<const T, 3> &q,
+                  const View<Out, 3> &o, const View<float, 2> &lse, const Scores &scores,
+                  const View<const float, 2> &sinks, Take &&take) {
+  const LoopConfig &config = scores.config;
+  const PackedRows packed{config.group};
+  auto row = block * config.m + arange(0, config.m);
+  auto exists = packed.query(row) < q.extent(1);
+  auto places = [&](const auto &view, int width) {
+    return expand(packed.place(view, row), 1) +
+           expand(cast<std::int64_t>(arange(0, width)) * view.stride(2), 0);
+  };
+  auto inside = [&](const auto &view, int width) {
+    return expand(exists, 1) && expand(arange(0, width) < view.extent(2), 0);
+  };
+  auto query = load(q.ptr() + places(q, config.width), inside(q, config.width));
+  OnlineSoftmax softmax = softmaxFor(scores);
+  if (config.sinks) {
+    auto r = arange(0, config.sinks);
+    softmax.enter(scores.beside(
+        load(sinks.ptr() + expand(cast<std::int64_t>(row % config.group) * sinks.stride(0), 1) +
+                 expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
+             expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity)));
+  }
+  take(softmax, query, scores.keys(block, false).part(part, parts));
+  store(o.ptr() + places(o, config.valueWidth), softmax.result(), inside(o, config.valueWidth));
+  store(lse.ptr() + packed.place(lse, row), softmax.logarithm(), exists);
 }
 
 } // namespace sectile::blockwise

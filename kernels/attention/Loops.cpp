@@ -62,49 +62,22 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
                        const Numbers &numbers, const Modifier &modifier,
                        const AnyVisibility &visibility) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
-  const int m = config.m;
-  const PackedRows packed{config.group};
   const auto parts = o.extent(0);
   auto part = program_id(0) % parts, block = program_id(0) / parts, head = program_id(1),
        batch = program_id(2), first = head * config.group;
-  auto row = block * m + arange(0, m);
-  auto exists = packed.query(row) < q.extent(2);
-  // Of a view of heads, queries and elements.
-  auto places = [&](const auto &view, int width) {
-    return expand(packed.place(view, row), 1) +
-           expand(cast<std::int64_t>(arange(0, width)) * view.stride(2), 0);
-  };
-  auto inside = [&](const auto &view, int width) {
-    return expand(exists, 1) && expand(arange(0, width) < view.extent(2), 0);
-  };
   auto ofHeads = [&](const auto &view) { return view.slice(0, first, config.group); };
-  const auto queries = ofHeads(q.at(batch));
-  auto query = load(queries.ptr() + places(queries, config.width), inside(queries, config.width));
-
   const Scores scores{.config = config,
                       .sequence = {batch, first, q.extent(2), k.extent(2)},
                       .numbers = numbers,
                       .modifier = modifier,
                       .visibility = visibility,
                       .coarse = sizeof(T) == 2};
-  OnlineSoftmax softmax = softmaxFor(scores);
-  if (config.sinks) {
-    auto r = arange(0, config.sinks);
-    const auto own = sinks.slice(0, first, config.group);
-    softmax.enter(scores.beside(
-        load(own.ptr() + expand(cast<std::int64_t>(row % config.group) * own.stride(0), 1) +
-                 expand(cast<std::int64_t>(r) * own.stride(1), 0),
-             expand(exists && part == 0, 1) && expand(r < own.extent(1), 0), -infinity)));
-  }
-  Visits steps = scores.keys(block, false);
-  const Int start = steps.first, count = maximum(steps.end - start, 0);
-  steps.first = start + count * part / parts;
-  steps.end = start + count * (part + 1) / parts;
-  takeIn(softmax, query, block, steps, k.at(batch, head), v.at(batch, head), scores);
-  const auto to = ofHeads(o.at(part, batch));
-  store(to.ptr() + places(to, config.valueWidth), softmax.result(), inside(to, config.valueWidth));
-  const auto logs = ofHeads(lse.at(part, batch));
-  store(logs.ptr() + packed.place(logs, row), softmax.logarithm(), exists);
+  attendPacked<T>(
+      block, part, parts, ofHeads(q.at(batch)), ofHeads(o.at(part, batch)),
+      ofHeads(lse.at(part, batch)), scores, config.sinks ? ofHeads(sinks) : View<const float, 2>(),
+      [&](OnlineSoftmax &softmax, const Tile<T> &query, const Visits &steps) {
+        takeIn(softmax, query, block, steps, k.at(batch, head), v.at(batch, head), scores);
+      });
 }
 
 template <class T>

@@ -19,6 +19,11 @@ struct OnlineSoftmax {
   Tile<float> largest;       // [rows]: of the scores so far
   Tile<float> total;         // [rows]: sum of 2^(score - largest)
   Tile<float> output;        // [rows, width]: the values' sum, weighted alike
+  // Where values have scales of their own: what the output is in units of, and the largest scale.
+  struct ValueScales {
+    Float unit = smallest, largest = smallest;
+  };
+  std::optional<ValueScales> valueScales = {};
 
   OnlineSoftmax(int rows, int width, std::optional<Float> unit = {})
       : unit(std::move(unit)), largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
@@ -35,7 +40,7 @@ struct OnlineSoftmax {
   }
 
   // Takes in scores [rows, N] and gives their weights, of which `add` then wants the values.
-  Tile<float> weigh(const Tile<float> &scores) {
+  Tile<float> weigh(const Tile<float> &scores, const std::optional<Float> &rescaled = {}) {
     auto before = largest;
     largest = maximum(largest, max(scores, 1));
     // A row that has seen no key yet has nothing to be relative to.
@@ -43,8 +48,23 @@ struct OnlineSoftmax {
     auto weights = exponentials(scores, base);
     auto shrink = exp2(unit ? fma(before, *unit, -base) : before - base);
     total = total * shrink + sum(weights, 1);
-    output = output * expand(shrink, 1);
+    output = output * expand(rescaled ? shrink * *rescaled : shrink, 1);
     return weights;
+  }
+  // To be called before `weigh` with the scales of a step's values, [N] or one for all: what the
+  // output changes by, for `weigh`, and what weights have to be multiplied by, at most 1. The unit
+  // is the largest scale of each step, because 16 bits may hold neither a scaled value nor a scaled
+  // weight. It falls no further below the largest of all than f32 can hold outputs.
+  struct Rescaling {
+    Float ofOutput;
+    Tile<float> ofWeights;
+  };
+  Rescaling rescale(const Tile<float> &scales) {
+    const Float most = scales.rank() ? max(abs(scales), 0) : abs(scales),
+                before = valueScales->unit;
+    valueScales->largest = maximum(valueScales->largest, most);
+    valueScales->unit = maximum(most, valueScales->largest * 0x1p-64f);
+    return {before / valueScales->unit, scales / valueScales->unit};
   }
   template <class T> void add(const Tile<T> &weights, const Tile<T> &values, Precision precision) {
     output = dot(weights, values, output, precision);
@@ -52,7 +72,8 @@ struct OnlineSoftmax {
 
   // 0 for rows that saw nothing.
   Tile<float> result() const {
-    return output * expand(1.0f / where(total == 0.0f, 1.0f, total), 1);
+    auto grow = 1.0f / where(total == 0.0f, 1.0f, total);
+    return output * expand(valueScales ? grow * valueScales->unit : grow, 1);
   }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {
@@ -60,6 +81,7 @@ struct OnlineSoftmax {
   }
 
 private:
+  static constexpr float smallest = 0x1p-96f; // of a unit
   Tile<float> exponentials(const Tile<float> &scores, const Tile<float> &base) const {
     return exp2(unit ? fma(scores, *unit, -expand(base, 1)) : scores - expand(base, 1));
   }

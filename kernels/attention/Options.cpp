@@ -201,17 +201,33 @@ static double scaleOf(const Invocation &call) {
                                      : 1 / std::sqrt(static_cast<double>(call.extent("D")));
 }
 
+// Not all kernels have all options.
+static bool hasOption(const Invocation &call, const std::string &name) {
+  return call.options.values.contains(name);
+}
+static bool isCausal(const Invocation &call) {
+  return hasOption(call, "causal") && call.options.flag("causal");
+}
+static std::int64_t windowOf(const Invocation &call, const std::string &name) {
+  return hasOption(call, name) ? call.options.integer(name) : -1;
+}
+static bool isExact(const Invocation &call) {
+  return call.dtype("q") != DType::float32 || !hasOption(call, "precision") ||
+         call.options.choice("precision") == "exact";
+}
+
 AttentionSettings sectile::attentionSettings(const Invocation &call,
                                              std::span<const HostArray> inputs) {
-  AttentionSettings settings{.causal = call.options.flag("causal"),
+  AttentionSettings settings{.causal = isCausal(call),
                              .scale = scaleOf(call),
-                             .left = call.options.integer("window_left"),
-                             .right = call.options.integer("window_right"),
+                             .left = windowOf(call, "window_left"),
+                             .right = windowOf(call, "window_right"),
                              .cap = call.options.number("softcap"),
-                             .dropout = call.options.number("dropout"),
-                             .seed = call.options.seed("seed"),
-                             .tf32 = call.dtype("q") == DType::float32 &&
-                                     call.options.choice("precision") == "tf32"};
+                             .tf32 = !isExact(call)};
+  if (hasOption(call, "dropout")) {
+    settings.dropout = call.options.number("dropout");
+    settings.seed = call.options.seed("seed");
+  }
   auto optional = [&](const char *name) -> const HostArray * {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (call.kernel->arguments[i].name == name && call.tensors[i].present)
@@ -229,20 +245,18 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
       cap(static_cast<float>(call.options.number("softcap"))) {
   // Windows beyond any distance that there is are kept small, so that sums with them fit an Int.
   const std::int64_t farthest = 1 << 29;
-  left = call.options.integer("window_left");
-  right = call.options.integer("window_right");
-  if (call.options.flag("causal"))
-    right = 0;
+  left = windowOf(call, "window_left");
+  right = isCausal(call) ? 0 : windowOf(call, "window_right");
   leftBounded = left >= 0 && left < farthest;
   rightBounded = right >= 0 && right < farthest;
   left = leftBounded ? left : 0;
   right = rightBounded ? right : 0;
-  const double p = call.options.number("dropout");
+  const double p = hasOption(call, "dropout") ? call.options.number("dropout") : 0;
   drops = p > 0;
-  seed = call.options.seed("seed");
+  seed = drops ? call.options.seed("seed") : 0;
   threshold = weightThreshold(p);
   grow = static_cast<float>(1 / (1 - threshold * 0x1p-32));
-  exact = call.dtype("q") != DType::float32 || call.options.choice("precision") == "exact";
+  exact = isExact(call);
   if (call.has("sinks"))
     sinks = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("R"), 1))));
@@ -267,8 +281,8 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
 OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers) {
   return {.left = numbers.leftBounded,
           .right = numbers.rightBounded,
-          .bias = use.has("bias"),
-          .mask = use.has("mask"),
+          .bias = takes(use.call, "bias"),
+          .mask = takes(use.call, "mask"),
           .cap = numbers.cap > 0};
 }
 

@@ -112,7 +112,7 @@ void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modif
     packed.o = partial;
     packed.lse = logs;
     launch(use, packed);
-    use(mergeRow<float, T>, Grid(queries, heads, batches), partial, logs, o, lse,
+    use(mergeStates<float, T>, Grid(queries, heads, batches), partial, logs, o, lse,
         mergeRowConfig(parts, chosen.valueWidth));
   });
 }

@@ -98,7 +98,10 @@ public:
     return !((settings.causal && j > beside) ||
              (settings.left >= 0 && beside - j > settings.left) ||
              (settings.right >= 0 && j - beside > settings.right) ||
-             (settings.mask && !settings.mask->as<bool>()[place(*settings.mask, head, i, j)]));
+             (settings.mask && !settings.mask->as<bool>()[place(*settings.mask, head, i, j)]) ||
+             (settings.blockMask &&
+              !settings.blockMask->as<bool>()[place(
+                  *settings.blockMask, head, i / settings.blockQueries, j / settings.blockKeys)]));
   }
 
   // What dropout multiplies a weight by.
@@ -118,12 +121,13 @@ public:
                : 0;
   }
 
-  // Of [1|B, 1|Hq, Sq, Sk].
+  // Of [1|B, 1|Hq, Sq, Sk], or of rows and columns that are blocks of those.
   std::size_t place(const HostArray &array, std::int64_t head, std::int64_t i,
                     std::int64_t j) const {
     const std::int64_t b = array.shape[0] == 1 ? 0 : head / heads,
                        h = array.shape[1] == 1 ? 0 : head % heads;
-    return static_cast<std::size_t>(((b * array.shape[1] + h) * queries + i) * keys + j);
+    return static_cast<std::size_t>(
+        ((b * array.shape[1] + h) * array.shape[2] + i) * array.shape[3] + j);
   }
 
 private:

@@ -22,9 +22,33 @@ inline Tile<float> sinkScores(const View<const float, 1> &sinks, int count) {
 // The blocks of keys that a block of queries sees any of, or the other way round, with the elements
 // among them that all of it sees: from wholeFirst, if there is one, to wholeLast.
 struct Visits {
-  Int first, end; // blocks, or none where end <= first
+  Int first, end; // blocks, or steps of a list; none where end <= first
   std::optional<Int> wholeFirst;
   Int wholeLast;
+  Int firstSeen, endSeen; // elements that any of it sees: none before the one, or from the other on
+  std::optional<flash::BlockList> list = {};
+
+  Int block(const Int &step) const { return list ? list->blockOf(step) : step; }
+  Bool has(const Int &block) const {
+    return list ? list->has(block) : first <= block && block < end;
+  }
+
+  // One of so many parts, none of which is longer than another by more than a step.
+  Visits part(const Int &number, const Int &parts) const {
+    const Int count = maximum(end - first, 0), each = count / parts, longer = count % parts;
+    Visits result = *this;
+    result.first = first + number * each + minimum(number, longer);
+    result.end = result.first + each + where(number < longer, Int(1), Int(0));
+    return result;
+  }
+
+  void restrictTo(std::optional<flash::BlockList> blocks) {
+    list = std::move(blocks);
+    if (list) {
+      first = 0;
+      end = list->count;
+    }
+  }
 
   Bool areWhole(const Int &from, int count) const {
     const Bool result = from + (count - 1) <= wholeLast;
@@ -71,6 +95,7 @@ struct Scores {
     const flash::Interval least = visibility.keysOf(sequence, first),
                           most = visibility.keysOf(sequence, last);
     Visits result = between(least, most, sequence.keys, config.n);
+    result.restrictTo(visibility.keyBlocks(sequence, i));
     if (queriesToo)
       result.wholeLast = where(last < sequence.queries, result.wholeLast, -1);
     return result;
@@ -81,6 +106,7 @@ struct Scores {
     const flash::Interval least = visibility.queriesOf(sequence, first),
                           most = visibility.queriesOf(sequence, last);
     Visits result = between(least, most, sequence.queries, config.m);
+    result.restrictTo(visibility.queryBlocks(sequence, j));
     result.wholeLast = where(last < sequence.keys, result.wholeLast, -1);
     return result;
   }
@@ -161,15 +187,17 @@ private:
   // least and most: of the first and the last of a block.
   static Visits between(const flash::Interval &least, const flash::Interval &most,
                         const Int &extent, int size) {
-    Int first = 0, end = extent;
-    if (least.first)
-      first = maximum(0, *least.first) / size;
+    Int firstSeen = 0, first = 0, end = extent;
+    if (least.first) {
+      firstSeen = maximum(0, *least.first);
+      first = firstSeen / size;
+    }
     if (most.last)
       end = minimum(extent, maximum(0, *most.last + 1));
     Int wholeLast = extent - 1;
     if (least.last)
       wholeLast = minimum(wholeLast, *least.last);
-    return {first, cdiv(end, size), most.first, wholeLast};
+    return {first, cdiv(end, size), most.first, wholeLast, firstSeen, end};
   }
 };
 

@@ -1,347 +1,359 @@
-// block_sparse_attention and its gradients: attention in which a mask says what blocks of keys a
-// block of queries sees, and others cost nothing:
-//   o = softmax(scale q k^T) v over the keys j with mask[i / block_q, j / block_k],
-// as block-sparse FlashAttention (Dao et al., arXiv 2205.14135); gradients by attention_backward's
-// formulas. Refused: blocks that are no multiples of 16 up to 1024, a mask of other extents. A row
-// that sees nothing gives o = 0 and lse = -inf. A NaN or an infinity may spread within blocks that
-// causal order cuts, as attention's page says.
-#include "kernels/position/Scheme.h"
-#include "kernels/position/SchemeSpec.h"
+// block_sparse_attention and its gradients: attention, with all of its options, in which a mask
+// says what blocks of keys a block of queries sees, and others cost nothing:
+//   o = softmax(s) v over the keys j with block_mask[i / block_q, j / block_k],
+// as block-sparse FlashAttention (Dao et al., arXiv 2205.14135). The formulas are those of
+// attention and attention_backward. Refused: blocks that are no multiples of 16 up to 1024, a mask
+// of other extents, tiles that do not divide blocks. A row that sees nothing gives o = 0, and lse =
+// -inf without sinks.
+#include "kernels/attention/Backward.h"
+#include "kernels/attention/Family.h"
+#include "kernels/attention/OptionScores.h"
+#include "kernels/attention/References.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/PresentBlocks.h"
-#include "kernels/serving/References.h"
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <numeric>
 #include <sectile/error.h>
 
 using namespace sectile;
-using namespace sectile::scheme;
-using serving::PresentTiles;
+using serving::PresentBlocks;
 
 namespace {
 
-struct BlockSparseConfig {
-  int m = 64, n = 64, warps = 4, stages = 2;
-  int width = 64; // D, up to the next multiple of 16
+struct MaskBlocks {
   int blockQ = 64, blockK = 64;
-  bool causal = false;
-
-  Extents extents() const { return {m, n, width}; }
 };
-SECTILE_CONFIG(BlockSparseConfig, m, n, warps, stages, width, blockQ, blockK, causal)
+SECTILE_CONFIG(MaskBlocks, blockQ, blockK)
+struct BlockSparseConfig : AttentionConfig, MaskBlocks {};
+constexpr auto sectileConfigFields(std::type_identity<BlockSparseConfig>) {
+  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<MaskBlocks>);
+}
 
-// Plain scores of one head; the blocks that there are come in a list.
-template <class T> struct BlockSparseScheme {
-  const BlockSparseConfig &config;
-  View<const T, 2> q, k;
-  Float scale;
-  PresentTiles tiles;
+// What a kernel gets beside tensors and numbers of the loops.
+template <class T> struct BlockSparseOptions {
+  View<const T, 4> bias;
+  View<const bool, 4> mask;
+  blockwise::OptionNumbers limits;
+  PresentBlocks present;
+};
+template <class T>
+SECTILE_STRUCT(BlockSparseOptions<T>, bias, mask, limits, present)
 
-  Tile<T> queries(const Int &block, Part) const {
-    return q.tile(config.m, config.width).load(block, 0);
+// The options of a call, in blocks that a list has.
+class ListedOptions final : public flash::AnyVisibility {
+public:
+  template <class T>
+  ListedOptions(const BlockSparseConfig &config, const BlockSparseOptions<T> &of)
+      : config(config), present(of.present), options(config, of.limits, of.bias, of.mask) {}
+
+  flash::Modifier modifier() const { return options.modifier(); }
+
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {
+    return options.keysOf(sequence, query);
   }
-  Tile<T> keys(const Int &block, Part) const {
-    return k.tile(config.n, config.width).load(block, 0);
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const override {
+    return options.queriesOf(sequence, key);
   }
-  Tile<float> scores(const Tile<T> &own, const Tile<T> &other, const Tile<Index> &,
-                     const Tile<Index> &, Part) const {
-    return dot(own, trans(other), zeros<float>(own.extent(0), other.extent(0)), Precision::ieee) *
-           (scale * blockwise::log2e);
+  std::optional<Bool> sees(const flash::At &at) const override { return options.sees(at); }
+  std::optional<flash::BlockList> keyBlocks(const flash::Sequence &sequence,
+                                            const Int &block) const override {
+    return present.of(sequence, block, config.blockQ / config.m, config.blockK / config.n);
   }
-  Tile<float> noQueries() const { return zeros<float>(config.m, config.width); }
-  Tile<float> noKeys() const { return zeros<float>(config.n, config.width); }
-  void accumulate(Tile<float> &total, const Tile<float> &slope, const Tile<T> &other,
-                  const Tile<Index> &, const Tile<Index> &, Part) const {
-    total = dot(cast<T>(slope), other, total, Precision::ieee);
+  std::optional<flash::BlockList> queryBlocks(const flash::Sequence &sequence,
+                                              const Int &block) const override {
+    return present.of(sequence, block, config.blockK / config.n, config.blockQ / config.m);
   }
-  void storeQueries(const View<T, 2> &dq, const Int &block, const Tile<float> &total) const {
-    dq.tile(config.m, config.width).store(block, 0, total * scale);
-  }
-  void storeKeys(const View<T, 2> &dk, const Int &block, const Tile<float> &total) const {
-    dk.tile(config.n, config.width).store(block, 0, total * scale);
-  }
-  std::vector<Run> keyRuns(const Int &, const Band::Range &) const { return present(); }
-  std::vector<Run> queryRuns(const Int &, const Band::Range &) const { return present(); }
 
 private:
-  std::vector<Run> present() const {
-    return {{.first = 0, .end = tiles.count, .blockOf = [this](const Int &step) {
-               return tiles.tile(step);
-             }}};
-  }
+  const BlockSparseConfig &config;
+  PresentBlocks present;
+  blockwise::OptionScores options;
 };
-
-struct Place {
-  Int block = program_id(0), head = program_id(1), batch = program_id(2);
-};
-
-Band bandOf(const BlockSparseConfig &config, const Int &queries, const Int &keys) {
-  Band band{.queries = queries, .keys = keys, .offset = keys - queries};
-  if (config.causal)
-    band.right = Int(0);
-  return band;
-}
-
-using Lists = View<const std::int32_t, 4>;
-using Counts = View<const std::int32_t, 3>;
-
-// The list of the block of queries that tile `at.block` is of.
-template <class T>
-BlockSparseScheme<T> schemeOf(const Place &at, const View<const T, 4> &q, const View<const T, 4> &k,
-                              const Lists &lists, const Counts &counts, const Int &groups,
-                              const Float &scale, const BlockSparseConfig &config) {
-  const int queryParts = config.blockQ / config.m, keyParts = config.blockK / config.n;
-  return {config, q.at(at.batch, at.head), k.at(at.batch, at.head / groups), scale,
-          PresentTiles(lists.at(at.batch, at.head), counts.at(at.batch, at.head),
-                       at.block / queryParts, keyParts)};
-}
 
 template <class T>
 Kernel forward{"block_sparse_attention",
-               [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<T, 4> o,
-                  View<float, 3> lse, Lists lists, Counts counts, Int groups, Float scale,
-                  const BlockSparseConfig &config) {
-                 const Place at;
-                 const auto scheme = schemeOf<T>(at, q, k, lists, counts, groups, scale, config);
-                 attend<T>(scheme, bandOf(config, q.extent(2), k.extent(2)), config.extents(),
-                           at.block, v.at(at.batch, at.head / groups), o.at(at.batch, at.head),
-                           lse.at(at.batch, at.head));
+               [](flash::ForwardTensors<T> tensors, flash::Numbers numbers,
+                  BlockSparseOptions<T> options, const BlockSparseConfig &config) {
+                 const ListedOptions listed(config, options);
+                 flash::traceForward<T>(config, tensors, numbers, listed.modifier(), listed);
                }};
 
 template <class T>
-Kernel backwardQueries{
-    "block_sparse_attention_backward_queries",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> o,
-       View<const float, 3> lse, View<const T, 4> dO, View<T, 4> dq, View<float, 3> deltas,
-       Lists lists, Counts counts, Int groups, Float scale, const BlockSparseConfig &config) {
-      const Place at;
-      const auto scheme = schemeOf<T>(at, q, k, lists, counts, groups, scale, config);
-      const auto total = queryGradients<T>(
-          scheme, bandOf(config, q.extent(2), k.extent(2)), config.extents(), at.block,
-          v.at(at.batch, at.head / groups), o.at(at.batch, at.head), dO.at(at.batch, at.head),
-          lse.at(at.batch, at.head), deltas.at(at.batch, at.head));
-      scheme.storeQueries(dq.at(at.batch, at.head), at.block, total);
+Kernel queryGradients{"block_sparse_attention_backward_q",
+                      [](flash::BackwardTensors<T> in, View<T, 4> dq, flash::Numbers numbers,
+                         BlockSparseOptions<T> options, const BlockSparseConfig &config) {
+                        const ListedOptions listed(config, options);
+                        flash::traceQueryGradients<T>(config, in, dq, numbers, listed.modifier(),
+                                                      listed);
+                      }};
+
+template <class T, class Sum>
+Kernel keyGradients{
+    "block_sparse_attention_backward_kv",
+    [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
+       flash::Numbers numbers, BlockSparseOptions<T> options, const BlockSparseConfig &config) {
+      const ListedOptions listed(config, options);
+      flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, listed.modifier(), listed);
     }};
 
-// A program has one tile of keys, and goes through the present blocks of queries of all heads that
-// share them. The lists are those of blocks of keys.
 template <class T>
-Kernel backwardKeys{
-    "block_sparse_attention_backward_keys",
-    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> lse,
-       View<const T, 4> dO, View<const float, 3> deltas, View<T, 4> dk, View<T, 4> dv, Lists lists,
-       Counts counts, Int groups, Float scale, const BlockSparseConfig &config) {
-      const Place at;
-      const Extents extents = config.extents();
-      const Band band = bandOf(config, q.extent(2), k.extent(2));
-      const int queryParts = config.blockQ / config.m, keyParts = config.blockK / config.n;
-      const Int first = at.head * groups;
-      auto schemeOf = [&](const Int &head) {
-        return BlockSparseScheme<T>{config, q.at(at.batch, head), k.at(at.batch, at.head), scale,
-                                    PresentTiles(lists.at(at.batch, head),
-                                                 counts.at(at.batch, head), at.block / keyParts,
-                                                 queryParts)};
-      };
-      const auto own = schemeOf(first);
-      const auto keys = own.keys(at.block, Part::both);
-      const auto values = v.at(at.batch, at.head).tile(extents.n, extents.width).load(at.block, 0);
-      auto keyTotal = own.noKeys();
-      auto valueTotal = zeros<float>(extents.n, extents.width);
-      for (auto head : range(first, first + groups))
-        keyGradients<T>(schemeOf(head), band, extents, at.block, keys, values,
-                        dO.at(at.batch, head), lse.at(at.batch, head), deltas.at(at.batch, head),
-                        keyTotal, valueTotal);
-      own.storeKeys(dk.at(at.batch, at.head), at.block, keyTotal);
-      dv.at(at.batch, at.head).tile(extents.n, extents.width).store(at.block, 0, valueTotal);
-    }};
+Kernel biasGradients{"block_sparse_attention_backward_bias",
+                     [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
+                        BlockSparseOptions<T> options, const BlockSparseConfig &config) {
+                       const ListedOptions listed(config, options);
+                       blockwise::biasGradients<T>(config, in, dbias, numbers, listed.modifier(),
+                                                   listed);
+                     }};
 
-struct PresentLists {
-  Tensor<std::int32_t, 4> lists;
-  Tensor<std::int32_t, 3> counts;
-};
-
-// Makes the lists of blocks of queries or of keys, for all batches and heads of the mask; what they
-// give is for all batches and heads of q.
-PresentLists listPresent(Use &use, bool ofQueries) {
+// Makes the lists of blocks of queries or of keys, for all batches and heads of the mask; what it
+// gives is for all batches and heads of q.
+Arguments<PresentBlocks> listPresent(Use &use, const AttentionNumbers &numbers, bool ofQueries) {
   const Invocation &call = use.call;
-  auto mask = use.tensor<bool, 4>("mask");
+  auto mask = use.tensor<bool, 4>("block_mask");
   if (!ofQueries)
     mask = mask.permute({0, 1, 3, 2});
   const auto [batches, heads, rows, columns] = mask.extents();
-  const auto lists = use.workspace<std::int32_t, 4>({batches, heads, rows, columns});
-  const auto counts = use.workspace<std::int32_t, 3>({batches, heads, rows});
+  const auto lists = use.workspace<std::int32_t, 4>({batches, heads, rows, 1 + columns});
   const serving::BlockListConfig config{.blockQ = static_cast<int>(call.options.integer("block_q")),
                                         .blockK = static_cast<int>(call.options.integer("block_k")),
-                                        .causal = call.options.flag("causal"),
+                                        .left = numbers.leftBounded,
+                                        .right = numbers.rightBounded,
                                         .ofQueries = ofQueries};
-  use(serving::listBlocks, Grid(rows, heads, batches), mask, lists, counts, call.extent("Sq"),
-      call.extent("Sk"), config);
-  const std::int64_t ofBatch = batches == 1 ? 0 : lists.stride(0),
-                     ofHead = heads == 1 ? 0 : lists.stride(1);
-  return {{lists.data(),
-           {call.extent("B"), call.extent("Hq"), rows, columns},
-           {ofBatch, ofHead, lists.stride(2), 1},
-           lists.memory()},
-          {counts.data(),
-           {call.extent("B"), call.extent("Hq"), rows},
-           {batches == 1 ? 0 : counts.stride(0), heads == 1 ? 0 : counts.stride(1), 1},
-           counts.memory()}};
+  use(serving::listBlocks, Grid(rows, heads, batches), mask, lists, call.extent("Sq"),
+      call.extent("Sk"), numbers.left, numbers.right, config);
+  const std::int64_t all = call.extent("B"), ofAll = call.extent("Hq");
+  const auto stride = [&](const auto &of, int axis) {
+    return of.extents()[static_cast<std::size_t>(axis)] == 1 ? 0 : of.stride(axis);
+  };
+  return {withAxes<4>(lists, {all, ofAll, rows, 1 + columns},
+                      {stride(lists, 0), stride(lists, 1), 1 + columns, 1}),
+          withAxes<4>(mask, {all, ofAll, rows, columns},
+                      {stride(mask, 0), stride(mask, 1), mask.stride(2), mask.stride(3)})};
 }
 
-// Tiles divide blocks.
-BlockSparseConfig chosenConfig(const Use &use) {
-  const int blockQ = static_cast<int>(use.call.options.integer("block_q")),
-            blockK = static_cast<int>(use.call.options.integer("block_k"));
-  return {.m = std::gcd(use.field("m"), blockQ),
-          .n = std::gcd(use.field("n"), blockK),
-          .warps = use.field("warps"),
-          .stages = use.field("stages"),
-          .width = paddedWidth(use.call.extent("D")),
-          .blockQ = blockQ,
-          .blockK = blockK,
-          .causal = use.call.options.flag("causal")};
+template <class T>
+Arguments<BlockSparseOptions<T>> optionsOf(const Use &use, const AttentionNumbers &numbers,
+                                           const Arguments<PresentBlocks> &present) {
+  return {perPair<T>(use, "bias"), perPair<bool>(use, "mask"), optionNumbers(numbers), present};
 }
 
-BlockSparseSettings settingsOf(const Invocation &call, std::span<const HostArray> inputs) {
-  return {.scheme = {.causal = call.options.flag("causal"), .scale = scheme::scale(call)},
-          .blockQ = call.options.integer("block_q"),
-          .blockK = call.options.integer("block_k"),
-          .mask = &inputs[call.index("mask")]};
-}
-
-// An axis of the mask is as long as another one in blocks of as many as an option says.
+// An axis of the mask is as long as another one in blocks of as many as an option says, of which
+// the tiles of some fields are parts.
 struct MaskAxis {
   const char *option, *axis, *length, *blocks;
+  std::vector<std::string> tiles;
 };
-constexpr MaskAxis masked[] = {{"block_q", "Mq", "Sq", "queries"}, {"block_k", "Mk", "Sk", "keys"}};
+const MaskAxis maskAxes[] = {{"block_q", "Mq", "Sq", "queries", {"m", "q_m", "kv_m"}},
+                             {"block_k", "Mk", "Sk", "keys", {"n", "q_n", "kv_n"}}};
 
-void checkBlocks(const Invocation &call) {
-  scheme::check(call);
-  for (const auto &[option, axis, length, blocks] : masked) {
-    const std::int64_t size = call.options.integer(option);
-    if (size < 16 || size > 1024 || size % 16)
-      throw InputError(call.kernel->name + ": option '" + option + "' is " + std::to_string(size) +
-                       ", but must be a multiple of 16 up to 1024");
-    if (call.extent(axis) != ceilDiv(call.extent(length), size))
-      throw InputError(call.kernel->name + ": the mask has " + std::to_string(call.extent(axis)) +
-                       " blocks of " + blocks + ", but " + std::to_string(call.extent(length)) +
-                       " of them in blocks of " + std::to_string(size) + " are " +
-                       std::to_string(ceilDiv(call.extent(length), size)));
+template <class F> void forTiles(const Invocation &call, ConfigValues &config, F &&f) {
+  for (const MaskAxis &axis : maskAxes)
+    for (const std::string &tile : axis.tiles)
+      if (const auto found = config.find(tile); found != config.end())
+        f(found->second, call.options.integer(axis.option), tile, axis);
+}
+
+bool tilesDivide(const Invocation &call, ConfigValues config) {
+  bool divide = true;
+  forTiles(call, config,
+           [&](std::int64_t tile, std::int64_t block, const std::string &, const MaskAxis &) {
+             divide &= tile > 0 && block % tile == 0;
+           });
+  return divide;
+}
+
+BlockSparseConfig configOf(const Use &use, const flash::LoopConfig &loops,
+                           const AttentionNumbers &numbers) {
+  ConfigValues config = use.config;
+  forTiles(
+      use.call, config,
+      [&](std::int64_t tile, std::int64_t block, const std::string &name, const MaskAxis &axis) {
+        if (tile < 1 || block % tile)
+          throw InputError(use.call.kernel->name + ": " + name + " (" + std::to_string(tile) +
+                           ") must divide " + axis.option + " (" + std::to_string(block) + ")");
+      });
+  return {{loops, optionFlags(use, numbers)},
+          {static_cast<int>(use.call.options.integer("block_q")),
+           static_cast<int>(use.call.options.integer("block_k"))}};
+}
+
+// Attention's tiles, cut where they do not divide blocks. Two warpgroups that are left with the
+// rows of one work on different columns, which pays where one does not hold what it sums.
+void fitTiles(const Invocation &call, ConfigValues &config) {
+  forTiles(call, config,
+           [](std::int64_t &tile, std::int64_t block, const std::string &, const MaskAxis &) {
+             const auto whole =
+                 std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(tile, 1)));
+             tile = std::gcd(static_cast<std::int64_t>(whole), block);
+           });
+  const std::int64_t width = std::max(call.extent("D"), call.extent("Dv"));
+  struct Rows {
+    std::string prefix;
+    const char *rows;
+    std::int64_t oneHolds; // width that one warpgroup does
+  };
+  for (const auto &[prefix, rows, oneHolds] :
+       {Rows{"", "m", 128}, {"q_", "m", 128}, {"kv_", "n", 64}}) {
+    const auto found = config.find(prefix + rows);
+    if (found == config.end() || found->second >= 16 * config.at(prefix + "warps") ||
+        config.at(prefix + "warps") <= 4 || (found->second == 64 && width > oneHolds))
+      continue;
+    config[prefix + "warps"] = 4;
+    config[prefix + "overlap"] = 0;
   }
 }
 
-KernelSpec commonSpec(bool isBackward) {
-  KernelSpec spec;
-  spec.options = scheme::options(false);
-  for (const MaskAxis &each : masked)
+// attention's or attention_backward's description, with blocks.
+KernelSpec withBlocks(KernelSpec spec, const std::string &name) {
+  spec.name = name;
+  for (OptionSpec &option : spec.options)
+    if (option.name == "precision")
+      option.initial = "exact";
+  for (const MaskAxis &each : maskAxes)
     spec.options.push_back(
         {.name = each.option,
          .kind = OptionSpec::integer,
          .initial = "64",
          .samples = {"16", "128"},
          .doc = std::string(each.blocks) + " of a block of the mask, a multiple of 16"});
-  scheme::configure(spec, isBackward, 1);
-  spec.small = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 150}, {"Sk", 140}, {"D", 32}};
+  spec.arguments.insert(spec.arguments.begin() + 3, // behind q, k and v
+                        {.name = "block_mask",
+                         .axes = {"1|B", "1|Hq", "Mq", "Mk"},
+                         .dtypes = {DType::boolean},
+                         .sample =
+                             [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+                               for (bool &present : array.as<bool>())
+                                 present = random() % 2 == 0;
+                             },
+                         .doc = "true where a block of queries sees a block of keys"});
+  spec.small["Sq"] = 150;
+  spec.small["Sk"] = 140;
+  spec.flops = nullptr; // only the mask knows
   spec.follow = [](Invocation &call) {
-    for (const auto &[option, axis, length, blocks] : masked)
+    for (const auto &[option, axis, length, blocks, tiles] : maskAxes)
       call.extents[axis] =
           ceilDiv(call.extent(length), std::max<std::int64_t>(call.options.integer(option), 1));
   };
-  spec.check = checkBlocks;
-  spec.arguments = scheme::inputs({"q"}, {"k"});
-  spec.arguments.push_back({.name = "mask",
-                            .axes = {"1|B", "1|Hq", "Mq", "Mk"},
-                            .dtypes = {DType::boolean},
-                            .sample =
-                                [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                                  for (bool &present : array.as<bool>())
-                                    present = random() % 2 == 0;
-                                },
-                            .doc = "true where a block of queries sees a block of keys"});
+  spec.check = [](const Invocation &call) {
+    checkAttention(call);
+    for (const auto &[option, axis, length, blocks, tiles] : maskAxes) {
+      const std::int64_t size = call.options.integer(option);
+      if (size < 16 || size > 1024 || size % 16)
+        throw InputError(call.kernel->name + ": option '" + option + "' is " +
+                         std::to_string(size) + ", but must be a multiple of 16 up to 1024");
+      if (call.extent(axis) != ceilDiv(call.extent(length), size))
+        throw InputError(call.kernel->name + ": the mask has " + std::to_string(call.extent(axis)) +
+                         " blocks of " + blocks + ", but " + std::to_string(call.extent(length)) +
+                         " of them in blocks of " + std::to_string(size) + " are " +
+                         std::to_string(ceilDiv(call.extent(length), size)));
+    }
+  };
+  spec.defaults = [whole = spec.defaults](const Invocation &call, const std::string &target) {
+    ConfigValues config = whole(call, target);
+    fitTiles(call, config);
+    return config;
+  };
+  for (SearchSpace &space : spec.spaces) {
+    if (!space.part.empty())
+      space.part = "block_sparse_" + space.part;
+    space.where = [fits = space.where](const Invocation &call, const std::string &target,
+                                       const ConfigValues &config) {
+      return tilesDivide(call, config) && fits(call, target, config);
+    };
+  }
   return spec;
+}
+
+AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> inputs) {
+  AttentionSettings settings = attentionSettings(call, inputs);
+  settings.blockMask = &inputs[call.index("block_mask")];
+  settings.blockQueries = call.options.integer("block_q");
+  settings.blockKeys = call.options.integer("block_k");
+  return settings;
 }
 
 } // namespace
 
 KernelSpec sectile::blockSparseAttentionSpec() {
-  KernelSpec spec = commonSpec(false);
-  spec.name = "block_sparse_attention";
+  KernelSpec spec = withBlocks(oneBlockEach(attentionSpec()), "block_sparse_attention");
   spec.summary = "attention over the blocks of keys that a mask of blocks has, and no others";
-  spec.arguments.push_back(scheme::queryLike("o", "0 in rows that see no key", true));
-  spec.arguments.back().like = "q";
-  spec.arguments.push_back(scheme::logarithms(true));
   spec.spaces.front().part = forward<half>.name();
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result =
-        blockSparseReference(inputs[0], inputs[1], inputs[2], settingsOf(call, inputs), arithmetic);
+        attentionReference(inputs[0], inputs[1], inputs[2], settingsOf(call, inputs), arithmetic);
     return std::vector{result.o, result.lse};
   };
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
-    const BlockSparseConfig chosen = chosenConfig(use);
-    const PresentLists present = listPresent(use, true);
-    const Grid grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B"));
-    const std::int64_t groups = call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
+    const AttentionNumbers numbers(call);
+    flash::LoopConfig loops = forwardConfig(use, numbers, modifiesScores(use, numbers));
+    loops.heads = headsAtOnce(call, "Hq", keyBytes(call));
+    const BlockSparseConfig chosen = configOf(use, loops, numbers);
+    const auto present = listPresent(use, numbers, true);
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(forward<T>, grid, use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
-          use.tensor<T, 4>("o"), use.tensor<float, 3>("lse"), present.lists, present.counts, groups,
-          static_cast<float>(scheme::scale(call)), chosen);
+      use(forward<T>,
+          headGrid(call, chosen, ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq")),
+          Arguments<flash::ForwardTensors<T>>{use.tensor<T, 4>("q"), use.tensor<T, 4>("k"),
+                                              use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
+                                              use.tensor<float, 3>("lse"), sinksOf(use)},
+          launchNumbers(numbers, groupOf(call)), optionsOf<T>(use, numbers, present), chosen);
     });
   };
   return spec;
 }
 
 KernelSpec sectile::blockSparseAttentionBackwardSpec() {
-  KernelSpec spec = commonSpec(true);
-  spec.name = "block_sparse_attention_backward";
+  KernelSpec spec = withBlocks(attentionBackwardSpec(), "block_sparse_attention_backward");
   spec.summary = "gradients of block_sparse_attention";
-  spec.factor = 3;
-  auto add = [&](ArgumentSpec argument) {
-    argument.like = "q";
-    spec.arguments.push_back(std::move(argument));
-  };
-  add(scheme::queryLike("o", "of the forward kernel", false));
-  spec.arguments.push_back(scheme::logarithms(false));
-  // Of so many keys, with weights below 1 for the most part.
-  spec.arguments.back().sample = [](const Invocation &call, HostArray &array,
-                                    std::mt19937_64 &random) {
-    std::normal_distribution<float> normal(std::log(static_cast<float>(call.extent("Sk") + 1)) + 1,
-                                           0.2f);
-    for (float &logarithm : array.as<float>())
-      logarithm = normal(random);
-  };
-  add(scheme::queryLike("do", "gradient of o", false));
-  add(scheme::queryLike("dq", "gradient of q", true));
-  add(scheme::keyLike("dk", "gradient of k", true));
-  add(scheme::keyLike("dv", "gradient of v", true));
-  spec.spaces.front().part = backwardKeys<half>.name();
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
-    auto result = blockSparseBackwardReference(inputs, settingsOf(call, inputs), arithmetic);
-    return std::vector{result.dq, result.dk, result.dv};
+    auto result = attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[4], inputs[5],
+                                             inputs[6], settingsOf(call, inputs), 0, arithmetic);
+    return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
   };
   spec.apply = [](Use &use) {
+    using flash::detail::Launch;
     const Invocation &call = use.call;
-    const BlockSparseConfig chosen = chosenConfig(use);
-    const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                       kvHeads = call.extent("Hkv"), queries = call.extent("Sq");
-    const std::int64_t groups = heads / std::max<std::int64_t>(kvHeads, 1);
-    const auto scale = static_cast<float>(scheme::scale(call));
-    const PresentLists ofQueries = listPresent(use, true), ofKeys = listPresent(use, false);
-    const auto deltas = use.workspace<float, 3>({batches, heads, queries});
-    const auto lse = use.tensor<float, 3>("lse");
-    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v"),
-                 dO = use.tensor<T, 4>("do");
-      use(backwardQueries<T>, Grid(ceilDiv(queries, chosen.m), heads, batches), q, k, v,
-          use.tensor<T, 4>("o"), lse, dO, use.tensor<T, 4>("dq"), deltas, ofQueries.lists,
-          ofQueries.counts, groups, scale, chosen);
-      use(backwardKeys<T>, Grid(ceilDiv(call.extent("Sk"), chosen.n), kvHeads, batches), q, k, v,
-          lse, dO, deltas, use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"), ofKeys.lists,
-          ofKeys.counts, groups, scale, chosen);
-    });
+    const AttentionNumbers numbers(call);
+    const auto ofQueries = listPresent(use, numbers, true),
+               ofKeys = listPresent(use, numbers, false);
+    launchGradients(
+        use, numbers, modifiesScores(use, numbers), {}, [&](Use &use, const Launch &launch) {
+          for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+            const auto with = [&](const auto &kernel, const Grid &grid,
+                                  const flash::LoopConfig &loops, const auto &numbersOf,
+                                  const auto &present, const auto &...results) {
+              use(kernel, grid,
+                  Arguments<flash::BackwardTensors<T>>{
+                      use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
+                      use.tensor<T, 4>("do"), launch.logs.as<const float, 3>(),
+                      launch.delta.as<const float, 3>()},
+                  results..., numbersOf, optionsOf<T>(use, numbers, present),
+                  configOf(use, loops, numbers));
+            };
+            const auto keys = [&]<class Sum>(Sum) {
+              with(keyGradients<T, Sum>, launch.grid, launch.config, launch.numbers, ofKeys,
+                   launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
+              if (!use.has("bias"))
+                return;
+              const flash::LoopConfig loops = attentionConfig(use, numbers, "q_");
+              const auto dbias = use.tensor<T, 4>("dbias");
+              const std::int64_t blocks =
+                  ceilDiv(call.extent("Sq"), loops.m) * ceilDiv(call.extent("Sk"), loops.n);
+              with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), loops,
+                   launchNumbers(numbers, groupOf(call)), ofQueries, dbias);
+            };
+            if (launch.of == Launch::Of::queries)
+              with(queryGradients<T>, launch.grid, launch.config, launch.numbers, ofQueries,
+                   use.tensor<T, 4>("dq"));
+            else if (launch.of == Launch::Of::keys)
+              keys(T());
+            else
+              keys(float());
+          });
+        });
   };
   return spec;
 }

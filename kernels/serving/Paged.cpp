@@ -1,16 +1,16 @@
 // Arguments, options and the launch of attention over pages. Both kernels compute
 //   s = cap(scale q k^T), o = softmax(s) v, with sinks as Attention has them,
 // of keys and values in pages (PagedAttention: Kwon et al., arXiv 2309.06180); those of a quantised
-// cache are code * scale, rounded to q's dtype. Refused: heads that are no multiple, D outside 16
-// to 256, pages beyond 256, a negative soft cap, windows below -1; from the host also lengths
-// and blocks that there are not, which are undefined on the device.
+// cache are code * scale, where scores and weights are multiplied by the scale in f32. Refused:
+// heads that are no multiple, D outside 16 to 256, pages beyond 256, a negative soft cap, windows
+// below -1, tables for 2^30 keys; from the host also lengths and blocks that there are not, which
+// are undefined on the device.
 #include "kernels/serving/Paged.h"
 #include "kernels/Sample.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include "kernels/serving/PagedAttention.h"
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <sectile/error.h>
 
@@ -134,6 +134,10 @@ void sectile::checkPaged(const Invocation &call) {
   if (page < 1 || page > 256)
     throw InputError(name + ": a page is " + std::to_string(page) +
                      " keys, but must be from 1 to 256");
+  if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
+    throw InputError(name + ": block_tables has room for " +
+                     std::to_string(call.extent("max") * page) +
+                     " keys of a sequence, but that must be less than " + std::to_string(most));
   const DType cache = call.dtype("k_cache");
   const bool plain = cache == DType::float16 || cache == DType::bfloat16 || cache == DType::float32;
   if (plain && cache != call.dtype("q"))
@@ -150,19 +154,11 @@ void sectile::checkPaged(const Invocation &call) {
     throw InputError(name + ": option 'window_left' is a distance, or -1 for any");
 }
 
-static double scaleOf(const Invocation &call) {
-  return call.options.given("scale") ? call.options.number("scale")
-                                     : 1 / std::sqrt(static_cast<double>(call.extent("D")));
-}
-
 PagedSettings sectile::pagedSettings(const Invocation &call, std::span<const HostArray> inputs) {
   auto optional = [&](const char *name) {
     return call.has(name) ? &inputs[call.index(name)] : nullptr;
   };
-  return {.scale = scaleOf(call),
-          .cap = call.options.number("softcap"),
-          .left = call.options.integer("window_left"),
-          .sinks = optional("sinks"),
+  return {.attention = attentionSettings(call, inputs),
           .kScale = optional("k_scale"),
           .vScale = optional("v_scale")};
 }
@@ -190,72 +186,59 @@ bool sectile::pagedFits(const Invocation &call, const std::string &target, const
   return (m * (n + width) + n * width) / threads <= 192;
 }
 
-void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, bool causal, int splits) {
+void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, int splits) {
   const Invocation &call = use.call;
-  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv");
-  const std::int64_t tokens = call.tensor("q").shape[0], d = call.extent("D");
-  const std::int64_t cacheBlocks = call.extent("blocks");
-  auto bounded = [](std::int64_t n) {
-    return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(n)));
-  };
-  const PagedConfig chosen{
-      .m = use.field("m"),
-      .n = use.field("n"),
-      .splits = splits,
-      .warps = use.field("warps"),
-      .stages = use.field("stages"),
-      .width = paddedWidth(d),
-      .page = static_cast<int>(call.extent("page")),
-      .group = static_cast<int>(heads / std::max<std::int64_t>(kvHeads, 1)),
-      .packed = packed,
-      .causal = causal,
-      .window = call.options.integer("window_left") >= 0,
-      .cap = call.options.number("softcap") > 0,
-      .sinks = use.has("sinks") && call.tensor("sinks").shape[1] ? bounded(call.extent("R")) : 0,
-      .kScaled = use.has("k_scale"),
-      .vScaled = use.has("v_scale"),
-      .overlap = use.field("overlap") && hasWholeSteps(call, use.field("n")),
-  };
-  const Grid grid(blocks, kvHeads, splits);
+  const std::int64_t heads = call.extent("Hq"), tokens = call.tensor("q").shape[0],
+                     d = call.extent("D");
+  const AttentionNumbers numbers(call);
+  PagedConfig chosen{{use.config_as<flash::LoopConfig>(), optionFlags(use, numbers)},
+                     {.splits = splits,
+                      .page = static_cast<int>(call.extent("page")),
+                      .packed = packed,
+                      .kScaled = use.has("k_scale"),
+                      .vScaled = use.has("v_scale")}};
+  chosen.width = chosen.valueWidth = paddedWidth(d);
+  chosen.group = static_cast<int>(groupOf(call));
+  chosen.sinks = numbers.sinks;
+  chosen.overlap = chosen.overlap && hasWholeSteps(call, chosen.n);
+  chosen.raw = chosen.overlap && mayBeRaw(numbers, numbers.cap > 0) && !chosen.sinks;
+  const Grid grid(blocks, call.extent("Hkv"), splits);
+  const auto cu =
+      packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q") : noTensor<std::int32_t, 1>();
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-    const auto q = use.tensor<T, 3>("q"), o = use.tensor<T, 3>("o");
+    const auto o = use.tensor<T, 3>("o");
     const auto lse = use.tensor<float, 2>("lse");
-    const auto cu = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
-                           : Tensor<std::int32_t, 1>(nullptr, {0}, {1});
-    auto run = [&]<class C, class Out>(C, Out, const Tensor<Out, 4> &to,
-                                       const Tensor<float, 3> &logs) {
-      use(serving::pagedAttention<T, C, Out>, grid, q, use.tensor<C, 4>("k_cache"),
-          use.tensor<C, 4>("v_cache"), use.tensor<std::int32_t, 1>("context_lens"),
-          use.tensor<std::int32_t, 2>("block_tables"), cu,
-          broadcast<float, 2>(use, "sinks", {heads, call.has("sinks") ? call.extent("R") : 0}),
-          broadcast<float, 2>(use, "k_scale", {cacheBlocks, kvHeads}),
-          broadcast<float, 2>(use, "v_scale", {cacheBlocks, kvHeads}), to, logs,
-          static_cast<float>(scaleOf(call)), static_cast<float>(call.options.number("softcap")),
-          call.options.integer("window_left"), chosen);
+    auto run = [&]<class C, class Out>(C, const Tensor<Out, 4> &to, const Tensor<float, 3> &logs) {
+      use(serving::pagedAttention<T, C, Out>, grid, chosen,
+          {{"cu_seqlens_q", cu},
+           {"o", to},
+           {"lse", logs},
+           {"group", chosen.group},
+           {"scale", numbers.scale},
+           {"seed", numbers.seed},
+           {"threshold", numbers.threshold},
+           {"grow", numbers.grow},
+           {"cap", numbers.cap},
+           {"left", numbers.left},
+           {"right", numbers.right}});
     };
     auto ofCache = [&]<class C>(C) {
       if (splits == 1)
-        return run(C{}, T{},
-                   Tensor<T, 4>(o.data(), {1, tokens, heads, d},
-                                {0, o.stride(0), o.stride(1), o.stride(2)}, o.memory()),
-                   Tensor<float, 3>(lse.data(), {1, tokens, heads},
-                                    {0, lse.stride(0), lse.stride(1)}, lse.memory()));
+        return run(
+            C{}, withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)}),
+            withAxes<3>(lse, {1, tokens, heads}, {0, lse.stride(0), lse.stride(1)}));
       const auto parts = use.workspace<float, 4>({splits, tokens, heads, d});
       const auto logs = use.workspace<float, 3>({splits, tokens, heads});
-      run(C{}, float{}, parts, logs);
+      run(C{}, parts, logs);
       // The merge's rows are the tokens of a head.
-      const MergeRowConfig merge = mergeRowConfig(splits, chosen.width);
-      use(mergeRow<float, T>, Grid(tokens, heads, 1),
-          Tensor<float, 5>(parts.data(), {splits, 1, heads, tokens, d},
-                           {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)},
-                           parts.memory()),
-          Tensor<float, 4>(logs.data(), {splits, 1, heads, tokens},
-                           {logs.stride(0), 0, logs.stride(2), logs.stride(1)}, logs.memory()),
-          Tensor<T, 4>(o.data(), {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)},
-                       o.memory()),
-          Tensor<float, 3>(lse.data(), {1, heads, tokens}, {0, lse.stride(1), lse.stride(0)},
-                           lse.memory()),
-          merge);
+      use(mergeStates<float, T>, Grid(tokens, heads, 1),
+          withAxes<5>(parts, {splits, 1, heads, tokens, d},
+                      {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)}),
+          withAxes<4>(logs, {splits, 1, heads, tokens},
+                      {logs.stride(0), 0, logs.stride(2), logs.stride(1)}),
+          withAxes<4>(o, {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)}),
+          withAxes<3>(lse, {1, heads, tokens}, {0, lse.stride(1), lse.stride(0)}),
+          mergeRowConfig(splits, chosen.width));
     };
     if (call.dtype("k_cache") == call.dtype("q"))
       ofCache(T{});

@@ -24,6 +24,6 @@ bool pagedFits(const Invocation &call, const std::string &target, const Config &
 
 // `blocks` of rows; the configuration has m, n, warps, stages, overlap and, where the keys may be
 // split, splits.
-void launchPaged(Use &use, std::int64_t blocks, bool packed, bool causal, int splits);
+void launchPaged(Use &use, std::int64_t blocks, bool packed, int splits);
 
 } // namespace sectile

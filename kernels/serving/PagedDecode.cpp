@@ -103,7 +103,7 @@ KernelSpec sectile::pagedDecodeSpec() {
                 pagedFits(call, target, config);
        }}};
   spec.apply = [](Use &use) {
-    launchPaged(use, rowBlocks(use.call, use.config.at("m")), false, false, use.field("splits"));
+    launchPaged(use, rowBlocks(use.call, use.config.at("m")), false, use.field("splits"));
   };
   return spec;
 }

@@ -3,6 +3,7 @@
 // j where j <= i + context_len - n. A NaN or an infinity in a value of the chunk may reach the
 // chunk's earlier queries.
 #include "kernels/Contents.h"
+#include "kernels/attention/Options.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
 #include <algorithm>
@@ -91,7 +92,6 @@ KernelSpec sectile::pagedPrefillSpec() {
   };
   const auto settingsOf = [](const Invocation &call, std::span<const HostArray> inputs) {
     PagedSettings settings = pagedSettings(call, inputs);
-    settings.causal = call.options.flag("causal");
     settings.cu = &inputs[call.index("cu_seqlens_q")];
     return settings;
   };
@@ -125,9 +125,8 @@ KernelSpec sectile::pagedPrefillSpec() {
        }}};
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
-    const std::int64_t group = call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
-    launchPaged(use, call.extent("T") * group / use.config.at("m") + call.extent("S"), true,
-                call.options.flag("causal"), 1);
+    launchPaged(use, call.extent("T") * groupOf(call) / use.config.at("m") + call.extent("S"), true,
+                1);
   };
   return spec;
 }

@@ -1,5 +1,4 @@
-// Keys and values that lie in pages: where they are, and loading them in the dtype of the queries,
-// whatever they are stored in.
+// Keys and values that lie in pages: where they are, and loading them, whatever they are stored in.
 #pragma once
 #include <sectile/sectile.h>
 
@@ -28,13 +27,12 @@ inline Slots slotsOf(const View<const std::int32_t, 1> &table, int page, int n, 
 }
 
 // One head of a cache of C, which is T, an 8-bit type, or std::uint8_t for two numbers of -8 to 7
-// each, the first in the low half.
+// each, the first in the low half. All of them fit a T.
 template <class T, class C> struct PagedHead {
   View<const C, 3> pages;      // [blocks, page, D]; of pairs [blocks, page, D / 2]
   View<const float, 1> scales; // [blocks]
-  bool scaled = false;
 
-  // [n, width]; zero where there is no key or no element.
+  // [n, width], without scales; zero where there is no key or no element.
   Tile<T> load(const Slots &slots, int width) const {
     constexpr bool pairs = std::is_same_v<C, std::uint8_t>;
     const int stored = pairs ? width / 2 : width;
@@ -48,21 +46,15 @@ template <class T, class C> struct PagedHead {
         return cast<std::int8_t>((half ^ 8) - 8);
       };
       auto low = number(numbers & 15), high = number(numbers >> 4);
-      return finished(interleave(low, high), slots);
+      return cast<T>(interleave(low, high));
     } else {
-      return finished(numbers, slots);
+      return cast<T>(numbers);
     }
   }
-
-private:
-  template <class N> Tile<T> finished(const Tile<N> &numbers, const Slots &slots) const {
-    if (!scaled)
-      return cast<T>(numbers);
+  // [n], or one number where all are in one page.
+  Tile<float> scale(const Slots &slots) const {
     auto from = scales.ptr() + slots.block * scales.stride(0);
-    auto exact = cast<float>(numbers);
-    if (slots.block.rank())
-      return cast<T>(exact * expand(sectile::load(from, slots.present), 1));
-    return cast<T>(exact * sectile::load(from));
+    return slots.block.rank() ? sectile::load(from, slots.present) : sectile::load(from);
   }
 };
 

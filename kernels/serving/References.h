@@ -1,6 +1,6 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
-#include "kernels/position/References.h"
+#include "kernels/References.h"
 
 namespace sectile {
 
@@ -11,13 +11,9 @@ struct Invocation;
 AttentionResult mergeReference(const HostArray &o, const HostArray &lse, Arithmetic arithmetic);
 
 struct PagedSettings {
-  double scale = 1;
-  double cap = 0;         // of the scores; 0: none
-  std::int64_t left = -1; // the window; -1: unbounded
-  bool causal = true;
-  const HostArray *cu =
-      nullptr; // where the sequences' queries begin and end, [S + 1]; else each has one
-  const HostArray *sinks = nullptr;                     // [1|Hq, R]
+  AttentionSettings attention;
+  // Where the sequences' queries begin and end, [S + 1]; else each has one.
+  const HostArray *cu = nullptr;
   const HostArray *kScale = nullptr, *vScale = nullptr; // [1|blocks, Hkv]
 };
 // q [T, Hq, D], caches [blocks, Hkv, page, Dc], lengths [S], tables [S, max] -> o like q, lse
@@ -31,18 +27,5 @@ AttentionResult pagedReference(const HostArray &q, const HostArray &kCache, cons
 // that is looked for and is not there.
 void checkPagedContents(const Invocation &call, const HostArray &lengths, const HostArray &tables,
                         const PagedSettings &settings);
-
-struct BlockSparseSettings {
-  SchemeOptions scheme;
-  std::int64_t blockQ = 64, blockK = 64;
-  const HostArray *mask = nullptr; // [1|B, 1|Hq, Mq, Mk]
-};
-// As attention, of the keys in blocks that the mask has for a query's block.
-AttentionResult blockSparseReference(const HostArray &q, const HostArray &k, const HostArray &v,
-                                     const BlockSparseSettings &settings, Arithmetic arithmetic);
-// inputs: q, k, v, mask, o, lse, do.
-PositionGradients blockSparseBackwardReference(std::span<const HostArray> inputs,
-                                               const BlockSparseSettings &settings,
-                                               Arithmetic arithmetic);
 
 } // namespace sectile

@@ -68,8 +68,8 @@ def test_block_sparse_attention():
         write_floats(name, "<f2", 1, 1, keys, width)
     mask = [random.random() < 0.5 for _ in range(5 * 2)]
     mask[:2] = [False, False]
-    write_npy("mask", "|b1", (1, 1, 5, 2), mask)
-    inputs, options = ["q", "k", "v", "mask"], ("--opt", "block_q=16", "block_k=32", "causal=true")
+    write_npy("block_mask", "|b1", (1, 1, 5, 2), mask)
+    inputs, options = ["q", "k", "v", "block_mask"], ("--opt", "block_q=16", "block_k=32", "causal=true")
     run("block_sparse_attention", inputs, *options, outputs=["o", "lse"])
     assert read_npy("o")[2][: 16 * width] == [0] * 16 * width and read_npy("lse")[2][:16] == [-math.inf] * 16
     run("block_sparse_attention_backward", [*inputs, "o", "lse", "do"], *options, outputs=["dq", "dk"])

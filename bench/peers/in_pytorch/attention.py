@@ -162,11 +162,12 @@ def present_blocks(mask, shown, sizes, queries, keys):
 
 @peer(PYTORCH, "block_sparse_attention")
 def _(c):
-    c.require(c.choice("layout", "bhsd") == "bhsd" and not c.flag("causal"), "plain masks of blocks only")
+    positions = c.flag("causal") or c.integer("window_left", -1) >= 0 or c.integer("window_right", -1) >= 0
+    c.require(c.choice("layout", "bhsd") == "bhsd" and plain_scores(c) and not positions, "plain masks of blocks only")
     scale = c.number("scale", 1 / math.sqrt(c["q"].shape[-1]))
     sizes = c.integer("block_q", 64), c.integer("block_k", 64)
     (batches, heads, queries), keys = c["q"].shape[:3], c["k"].shape[2]
-    blocks = c["mask"].expand(batches, heads, -1, -1)
+    blocks = c["block_mask"].expand(batches, heads, -1, -1)
     if not c.compiled:
         c.remark("masks, and skips nothing")
         seen = blocks.repeat_interleave(sizes[0], 2)[:, :, :queries].repeat_interleave(sizes[1], 3)[..., :keys]

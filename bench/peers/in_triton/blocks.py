@@ -80,7 +80,7 @@ def key_blocks_kernel(q, k, v, do, lse, delta, dk, dv, mask, heads, group, queri
 class Blocks(Attention):
     def __init__(self, c):
         c.require(not c.flag("causal"), "only the mask was written for it")
-        mask = c.inputs.pop("mask")
+        mask = c.inputs.pop("block_mask")
         super().__init__(c, c["q"], c["k"], c["v"])
         self.m, self.n = c.integer("block_q", 64), c.integer("block_k", 64)
         c.require(all(size & (size - 1) == 0 for size in (self.m, self.n)), "blocks of a power of two only")

@@ -330,7 +330,7 @@ KernelCase blocks(const char *kernel, bool causal,
       "f16",
       {{"m", 64}, {"n", 64}}};
   test.prepare = [present](const Invocation &call, std::vector<HostArray> &inputs) {
-    auto mask = inputs[call.index("mask")].as<bool>();
+    auto mask = inputs[call.index("block_mask")].as<bool>();
     for (std::size_t i = 0; i < mask.size(); ++i)
       mask[i] = present(i / 4 % 4, i % 4);
   };

@@ -48,14 +48,21 @@ void expectRightOf(const Device &device, KernelCase test) {
       if (before)
         before(call, inputs);
       std::map<std::string, GivenTensor> types;
-      for (std::size_t i = 0; i < 4; ++i)
-        types[call.kernel->arguments[i].name] = {call.tensors[i], ""};
+      std::vector<HostArray> given;
+      for (const ArgumentSpec &argument : findKernel(forward).arguments) {
+        if (argument.output)
+          continue;
+        const std::size_t i = call.index(argument.name);
+        given.push_back(inputs[i]);
+        if (call.tensors[i].present)
+          types[argument.name] = {call.tensors[i], ""};
+      }
       Assignments options;
       for (const auto &[name, value] : call.options.values)
-        if (!value.empty())
+        if (!value.empty() && name != "unordered")
           options.emplace_back(name, value);
-      const auto outputs = referenceOutputs(resolve(findKernel(forward), types, options),
-                                            std::span(inputs).first(4), Arithmetic::exact);
+      const auto outputs =
+          referenceOutputs(resolve(findKernel(forward), types, options), given, Arithmetic::exact);
       inputs[4].assign(outputs[0].to_double());
       inputs[5].assign(outputs[1].to_double());
     };
@@ -103,7 +110,7 @@ TEST_P(BlockSparse, MasksOfAllKinds) {
       test.prepare = masked([](std::size_t i, std::size_t j) { return i != 1 && j != 2; });
       expectRightOf(device, test);
       test.prepare = nullptr;
-      test.single = {"mask"};
+      test.single = {"block_mask"};
       expectRightOf(device, test);
       test.options.emplace_back("layout", "bshd");
       test.options.emplace_back("scale", "0.5");
@@ -136,6 +143,66 @@ TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
       ASSERT_EQ(value, 0);
 }
 
+// Attention's options inside the blocks of the mask, in any combination.
+TEST_P(BlockSparse, OptionsHoldTogether) {
+  std::mt19937_64 random(11);
+  auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
+  for (const char *kernel : {forward, backward})
+    for (int i = 0; i < 16; ++i) {
+      const auto [queries, keys] =
+          std::vector<std::pair<int, int>>{{70, 130}, {130, 70}, {97, 97}, {1, 200}}[random() % 4];
+      const int blockQ = std::vector{16, 48, 64, 128}[random() % 4],
+                blockK = std::vector{16, 32, 64, 128}[random() % 4];
+      KernelCase test = sized(kernel, queries, keys, blockQ, blockK, random() % 2 == 0,
+                              pick({"f16", "bf16", "f32"}));
+      for (auto &&option : Assignments{{"window_left", pick({"-1", "0", "40"})},
+                                       {"window_right", pick({"-1", "5", "90"})},
+                                       {"softcap", pick({"0", "0", "1.5"})},
+                                       {"dropout", pick({"0", "0", "0.3"})},
+                                       {"seed", "7"},
+                                       {"layout", pick({"bhsd", "bshd"})},
+                                       {"precision", pick({"exact", "tf32"})}})
+        test.options.push_back(option);
+      test.extents.insert(
+          {{"Hq", 4}, {"Hkv", 2}, {"D", 32}, {"Dv", random() % 2 ? 48 : 32}, {"R", 2}});
+      for (const char *input : {"bias", "mask", "sinks"})
+        if (random() % 2) {
+          test.with.push_back(input);
+          if (random() % 2)
+            test.single.push_back(input);
+        }
+      if (random() % 2)
+        test.single.push_back("block_mask");
+      test.seed = 50 + static_cast<std::uint64_t>(i);
+      std::string options;
+      for (const auto &[name, value] : test.options)
+        options += name + "=" + value + " ";
+      SCOPED_TRACE(std::string(kernel) + " " + test.dtype + " " + options);
+      expectRightOf(device, test);
+    }
+}
+
+// Wide heads have tiles of their own, which blocks cut.
+TEST_P(BlockSparse, TilesOfWideHeadsFitBlocks) {
+  for (const char *kernel : {forward, backward})
+    for (int width : {128, 192, 256})
+      for (auto [blockQ, blockK] : {std::pair{128, 128}, {64, 64}, {32, 128}}) {
+        KernelCase test = sized(kernel, 256, 300, blockQ, blockK, true, "f16");
+        test.extents.insert({{"B", 1}, {"Hq", 1}, {"D", width}, {"Dv", width}});
+        expectRightOf(device, test);
+      }
+}
+
+// Sinks are there for rows that see no block.
+TEST_P(BlockSparse, SinksOfRowsWithoutBlocks) {
+  KernelCase test = sized(forward, 48, 48, 16, 16);
+  test.extents["R"] = 1;
+  test.with = {"sinks"};
+  test.prepare = masked([](std::size_t i, std::size_t) { return i == 1; });
+  for (const double lse : expectRight(device, test)[1].to_double())
+    EXPECT_TRUE(std::isfinite(lse));
+}
+
 // All that a mask leaves out may be NaN.
 TEST_P(BlockSparse, AbsentBlocksAreNotUsed) {
   KernelCase test = sized("block_sparse_attention", 64, 64, 32, 32);
@@ -157,12 +224,12 @@ TEST_P(BlockSparse, TakesAnyWidthAndStrides) {
   for (const char *kernel : {forward, backward}) {
     for (auto [width, dtype] : {std::pair{16, "f32"}, {17, "f16"}, {80, "bf16"}, {128, "f16"}}) {
       KernelCase test = sized(kernel, 70, 50, 32, 32, true, dtype);
-      test.extents["D"] = width;
+      test.extents["D"] = test.extents["Dv"] = width;
       expectRightOf(device, test);
     }
     expectRightWithStrides(device, {kernel});
   }
-  expectRightOf(device, {"block_sparse_attention", {{"D", 256}}, {}, {}, "bf16"});
+  expectRightOf(device, {"block_sparse_attention", {{"D", 256}, {"Dv", 256}}, {}, {}, "bf16"});
 }
 
 // Scores of 0 over 64 keys: means of whole numbers, exact.
@@ -187,9 +254,14 @@ TEST(BlockSparseGradients, AgreeWithDifferences) {
         KernelCase test = sized("block_sparse_attention", 40, 50, 16, 32, causal);
         test.options.insert(test.options.end(), {{"layout", layout}, {"scale", "0.3"}});
         if (single)
-          test.single = {"mask"};
+          test.single = {"block_mask"};
         expectGradients(test, "block_sparse_attention_backward");
       }
+  KernelCase all = sized("block_sparse_attention", 40, 50, 16, 32, false);
+  all.options.insert(all.options.end(), {{"softcap", "1.5"}, {"window_left", "30"}});
+  all.extents.insert({{"Dv", 48}, {"R", 2}});
+  all.with = {"bias", "mask", "sinks"};
+  expectGradients(all, "block_sparse_attention_backward");
 }
 
 // A mask of blocks is a mask of elements, and attention with one has tests of its own.
@@ -257,6 +329,20 @@ TEST(BlockSparseErrors, SayWhatIsWrong) {
               HasSubstr("a multiple of 16 up to 1024"));
   EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_q", "0"}}}),
               HasSubstr("a multiple of 16 up to 1024"));
+}
+
+TEST(BlockSparseErrors, TilesMustDivideBlocks) {
+  const Device device = Device::open("virtual:sm_80");
+  KernelCase test = sized("block_sparse_attention", 64, 64, 16, 48);
+  for (const char *field : {"m", "n"}) {
+    test.config = {{field, 32}};
+    try {
+      expectRight(device, test);
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError &error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("(32) must divide block_"));
+    }
+  }
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // Visibility: which keys a query sees, put together with && and ||. Nothing of it lies in memory
 // but what its operands are.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sectile/flash/at.h>
@@ -250,6 +251,13 @@ template <class F> struct Where {
 template <class F>
 SECTILE_STRUCT(Where<F>, operands)
 
+// Blocks of keys or queries that a list has: a loop goes over these and no others.
+struct BlockList {
+  Int count;
+  std::function<Int(const Int &step)> blockOf; // in the list's order
+  std::function<Bool(const Int &block)> has;
+};
+
 // A visibility of whatever type, while a kernel is traced.
 class AnyVisibility {
 public:
@@ -258,6 +266,11 @@ public:
   virtual std::optional<Bool> sees(const At &at) const = 0;
   // Called once for each packed sequence that a program has, before its loops.
   virtual void require(const Sequence &) const {}
+  // A list, where there is one, of all the blocks of keys that a block of queries sees any of, and
+  // of the blocks of queries that see any of a block of keys. Intervals and sees() hold inside
+  // them.
+  virtual std::optional<BlockList> keyBlocks(const Sequence &, const Int &) const { return {}; }
+  virtual std::optional<BlockList> queryBlocks(const Sequence &, const Int &) const { return {}; }
 
 protected:
   ~AnyVisibility() = default;
