@@ -112,14 +112,13 @@ TEST_P(FlashPacked, ScoresAndVisibilitiesOfASequence) {
       [&](const Place &at) {
         return at.distance >= 0 || at.key < given[static_cast<std::size_t>(at.batch)];
       });
-  check<float>(
-      device, flash::plain(),
-      flash::window(20, 3) && flash::where([](const flash::At &at) {
-        return (at.query() + at.key()) % 3 != 0;
-      }),
-      unmodified, [](const Place &at) {
-        return at.distance <= 20 && at.distance >= -3 && (at.query + at.key) % 3 != 0;
-      });
+  check<float>(device, flash::plain(),
+               flash::window(20, 3) && flash::where([](const flash::At &at) {
+                 return (at.query() + at.key()) % 3 != 0;
+               }),
+               unmodified, [](const Place &at) {
+                 return at.distance <= 20 && at.distance >= -3 && (at.query + at.key) % 3 != 0;
+               });
 }
 
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {

@@ -2,6 +2,7 @@
 // result reads its rows of the one operand and its columns of the other once.
 #include "CountersTest.h"
 #include "kernels/conv/Launch.h"
+#include "tests/unit/Processes.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -622,6 +623,7 @@ TEST_P(ProductCounters, DepthwiseRowsAreReadOnceForAColumnOfTaps) {
 // channels or filters are few, each class of columns is copied to a place of its own. Taps are in
 // one column, so that each run of pixels is one of whole sectors.
 TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (const char *kernel : {"conv2d", "conv2d_backward"})
     for (const char *layout : {"nchw", "nhwc"})
       for (const char *dtype : {"f16", "f32"})
