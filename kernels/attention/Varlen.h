@@ -33,20 +33,21 @@ struct PackedBlock {
 };
 inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const Int &total,
                                int size, const Int &program) {
-  constexpr int together = 256;
   const Int sequences = starts.extent(0) - 1;
-  auto begun = zeros<std::int32_t>(together); // sequences with a block up to this one
-  for (auto chunk : range(0, cdiv(sequences, together))) {
-    const Int s = chunk * together + arange(0, together);
-    const Bool isOne = s < sequences;
-    auto start = load(starts.ptr() + cast<std::int64_t>(s) * starts.stride(0), isOne);
-    const Int first = clamp(cast<Index>(start), Int(0), total);
-    begun += cast<std::int32_t>(isOne && first / size + s <= program);
+  auto firstBlock = [&](const Int &s) { return tokensOf(starts, s, total).first / size + s; };
+  // By halves, which scalars do: where a tile is reduced for it, no warps of their own can copy.
+  Int halvings = 0;
+  for (int bit = 0; bit < 30; ++bit)
+    halvings += where(sequences > (1 << bit), 1, 0);
+  Int sequence = 0, end = maximum(sequences, 1);
+  for ([[maybe_unused]] auto halving : range(0, halvings)) {
+    const Int middle = (sequence + end) / 2;
+    const Bool isBehind = firstBlock(middle) > program;
+    end = where(isBehind, middle, end);
+    sequence = where(isBehind, sequence, middle);
   }
-  const Int sequence = maximum(cast<Index>(sum(begun, 0)) - 1, 0);
-  const Tokens at = tokensOf(starts, sequence, total);
-  const Int block = program - (at.first / size + sequence);
-  return {sequence, block, block >= 0 && block * size < at.length};
+  const Int block = program - firstBlock(sequence);
+  return {sequence, block, block >= 0 && block * size < tokensOf(starts, sequence, total).length};
 }
 
 // One packed sequence: its tokens among the queries, and among the keys.

@@ -243,3 +243,19 @@ TEST_P(AttentionTiles, AreTakenAndCompileAsPlanned) {
   if (lacksPtxas)
     GTEST_SKIP() << "spills are not looked at: there is no ptxas";
 }
+
+// What finds a program's sequence needs no whole block of threads: warps of their own still copy.
+TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
+  for (const std::int64_t width : {64, 128}) {
+    const Invocation call =
+        resolveTypical(findKernel("attention_varlen"), "f16",
+                       {{"Tq", 16384}, {"Tk", 16384}, {"B1", 17}, {"D", width}, {"Dv", width}},
+                       {{"causal", "true"}}, {});
+    ASSERT_EQ(ownChoice(call, "sm_90a").at("overlap"), 1);
+    std::vector<Remark> remarks;
+    const runtime::RecordRemarks record(remarks);
+    const BoundKernel bound = bindKernel(call, ownChoice(call, "sm_90a"));
+    expectSchedule(runtime::LaunchAccess::emit(bound.part("attention_varlen"), "sm_90a", "ptx"),
+                   remarks, true);
+  }
+}
