@@ -27,7 +27,7 @@ void pieces(const Shape &shape, std::size_t elementSize, bool rows, std::int64_t
 
 // As [1, H, length, width]; columns that there are not are zero.
 inline HostArray part(const HostArray &packed, bool rows, std::int64_t first, std::int64_t length,
-               std::int64_t width) {
+                      std::int64_t width) {
   HostArray result(packed.dtype, {1, packed.shape[rows ? 0 : 1], length, width});
   pieces(packed.shape, size_of(packed.dtype), rows, first, length, width,
          [&](std::size_t from, std::size_t to, std::size_t bytes) {
