@@ -22,7 +22,6 @@ KNOWN_SPILLS = {
     "scaled_matmul persistent=1 f8e4m3": 16,
     "scaled_matmul persistent=1 bias f8e4m3": 20,
     "attention D=256,Dv=256 persistent=1 bias f16": 148,  # not the default
-    "block_sparse_attention block_sparse_attention D=256 causal=true f16": 4,
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true f16": 40,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,

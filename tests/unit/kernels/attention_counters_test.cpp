@@ -322,13 +322,21 @@ namespace {
 /// Blocks of 64 queries and 64 keys, of one head, that are there.
 KernelCase blocks(const char *kernel, bool causal,
                   std::function<bool(std::size_t, std::size_t)> present) {
-  KernelCase test{
-      kernel,
-      {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 256}, {"Sk", 256}, {"D", 64}, {"Mq", 4}, {"Mk", 4}},
-      {{"causal", causal ? "true" : "false"}},
-      {},
-      "f16",
-      {{"m", 64}, {"n", 64}}};
+  KernelCase test{kernel,
+                  {{"B", 1},
+                   {"Hq", 1},
+                   {"Hkv", 1},
+                   {"Sq", 256},
+                   {"Sk", 256},
+                   {"D", 64},
+                   {"Dv", 64},
+                   {"Mq", 4},
+                   {"Mk", 4}},
+                  {{"causal", causal ? "true" : "false"}},
+                  {},
+                  "f16"};
+  if (test.kernel == "block_sparse_attention")
+    test.config = {{"m", 64}, {"n", 64}};
   test.prepare = [present](const Invocation &call, std::vector<HostArray> &inputs) {
     auto mask = inputs[call.index("block_mask")].as<bool>();
     for (std::size_t i = 0; i < mask.size(); ++i)
@@ -351,18 +359,23 @@ TEST_P(AttentionCounters, OnlyPresentBlocksAreRead) {
     expectRead(counters, length * row + 2 * visible * block, lists);
     expectNoConflicts(counters);
     expectProducts(counters, 2 * visible * block / 2 * 64);
-    const auto gradients = countAll(blocks("block_sparse_attention_backward", causal, present));
-    for (const auto &[name, of] : gradients) {
+    const KernelCase backward = blocks("block_sparse_attention_backward", causal, present);
+    for (const auto &[name, of] : countAll(backward)) {
       SCOPED_TRACE(name);
       expectNoConflicts(of);
-      if (name.ends_with("_queries")) {
-        expectRead(of, 3 * length * row + 2 * visible * block, lists + statistics(length, warps));
-        expectProducts(of, 3 * visible * block / 2 * 64);
-      } else if (name.ends_with("_keys")) {
-        expectRead(of, 2 * length * row + 2 * visible * block,
-                   lists + statistics(visible * 64, warps, 2));
-        expectProducts(of, 4 * visible * block / 2 * 64);
-      }
+      const bool ofQueries = name.ends_with("_q");
+      if (!ofQueries && !name.ends_with("_kv"))
+        continue;
+      const std::string prefix = ofQueries ? "q_" : "kv_";
+      const std::uint64_t m = field(backward, (prefix + "m").c_str()),
+                          n = field(backward, (prefix + "n").c_str()),
+                          warps = field(backward, (prefix + "warps").c_str());
+      const std::uint64_t tiles = 64 / (ofQueries ? m : n), steps = 64 / (ofQueries ? n : m),
+                          other = visible * tiles;
+      const std::uint64_t lists = 2 * (other * steps + 4 * tiles) * 32 * warps;
+      expectRead(of, 2 * length * row + 2 * other * block,
+                 lists + statistics(ofQueries ? length : other * 64, warps, 2));
+      expectProducts(of, (ofQueries ? 3 * m : 4 * n) * other * block / 2);
     }
   };
   expectBlocks(false, 16, [](auto, auto) { return true; });

@@ -460,7 +460,7 @@ const std::vector<Expectation> &attentions() {
       {"Hq", 2}, {"Hkv", 1}, {"D", 64}, {"Dv", 64}, {"B1", 4}, {"Tq", 448}, {"Tk", 448}};
   const Prepare ends =
       contents({{"cu_seqlens_q", {0, 128, 384, 448}}, {"cu_seqlens_k", {0, 128, 384, 448}}});
-  const Prepare allBlocks = contents({{"mask", std::vector<double>(8, 1)}});
+  const Prepare allBlocks = contents({{"block_mask", std::vector<double>(8, 1)}});
   static const std::vector<Expectation> all{
       {{"attention"}, headsWithDv(), [](const Plan &p) { return forward(p, p.tiles("Sq", "m")); }},
       {{"attention_backward"},
@@ -550,24 +550,26 @@ const std::vector<Expectation> &attentions() {
       // The mask by each warp that makes the lists of the blocks that there are; of these their
       // length, and a number for each block where it is fetched and where it is used.
       {{"block_sparse_attention"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
          const double blocks = p.tiles("Sq", "m"), programs = 2 * blocks;
          return with(forward(p, blocks),
-                     {{"mask", few(p.byWarps(programs * 2))},
+                     {{"block_mask", few(p.byWarps(programs * 2))},
                       {"scratch", few(p.byWarps(programs * (1 + 2 * p.tiles("Sk", "n"))))}});
        },
        {},
        allBlocks},
       {{"block_sparse_attention_backward"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
-         const Sides sides = sidesOf(p);
-         const double blocks = sides.blocksOfQueries, programs = 2 * blocks;
-         const double lists = p.byWarps(2 * programs * (1 + 2 * p.tiles("Sk", "n")));
-         return with(gradients(p, sides), {{"o", p.bytes("o")},
-                                           {"mask", few(2 * p.byWarps(programs * 2))},
-                                           {"scratch", sides.ofKeys(p) + Bytes(0, lists)}});
+         const Sides sides = sidesOf(p, "q_m", "kv_n", "q_warps", "kv_warps");
+         const double numbers = 32 * 4, // of a warp
+             ofQueries = p.tiles("Sq", "q_m") * p.field("q_warps") * (1 + 2 * p.tiles("Sk", "q_n")),
+                      ofKeys = p.tiles("Sk", "kv_n") * p.field("kv_warps") *
+                               (1 + 2 * p.tiles("Sq", "kv_m"));
+         Reads reads = attentionGradients(p, sides);
+         reads.at("scratch") = reads.at("scratch") + Bytes(0, 2 * numbers * (ofQueries + ofKeys));
+         return with(reads, {{"block_mask", few(2 * 8 * 2 * numbers)}});
        },
        {},
        allBlocks},
