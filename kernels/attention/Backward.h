@@ -214,8 +214,8 @@ private:
   std::map<int, std::pair<flash::LearnedUse, Tile<float>>> keys;
 };
 
-// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
-// may write the statistics alone.
+// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, the launch ahead may write
+// the statistics alone.
 template <class T>
 void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 2> &k,
                     const View<const T, 2> &v, const View<T, 2> &dq) {
@@ -240,8 +240,8 @@ void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 
 }
 
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
-// headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
-// launches of the call may write the statistics alone.
+// headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, the launch
+// ahead may write the statistics alone.
 template <class T, class Sum, class HeadAt>
 void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2> &k,
                   const View<const T, 2> &v, const View<Sum, 2> &dk, const View<Sum, 2> &dv,

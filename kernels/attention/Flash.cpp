@@ -84,9 +84,9 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
       if (backward)
-        launchGradients(use, numbers, call.modified, call.learned, launch);
+        launchGradients(use, numbers, call.modified, call.learned, GradientTensors(use), launch);
       else
-        launchForward(use, numbers, call.modified, launch);
+        launchForward(use, numbers, call.modified, AttentionTensors(use), launch);
     });
   } catch (const InputError &error) {
     throw LaunchError(error.what());

@@ -210,7 +210,7 @@ AttentionSettings sectile::attentionSettings(const Invocation &call,
                              .cap = call.options.number("softcap"),
                              .dropout = call.options.number("dropout"),
                              .seed = call.options.seed("seed"),
-                             .tf32 = call.dtype("q") == DType::float32 &&
+                             .tf32 = operandType(call) == DType::float32 &&
                                      call.options.choice("precision") == "tf32"};
   auto optional = [&](const char *name) -> const HostArray * {
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -242,7 +242,7 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   seed = call.options.seed("seed");
   threshold = weightThreshold(p);
   grow = static_cast<float>(1 / (1 - threshold * 0x1p-32));
-  exact = call.dtype("q") != DType::float32 || call.options.choice("precision") == "exact";
+  exact = operandType(call) != DType::float32 || call.options.choice("precision") == "exact";
   if (call.has("sinks"))
     sinks = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("R"), 1))));
@@ -269,8 +269,25 @@ OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers
           .right = numbers.rightBounded,
           .bias = use.has("bias"),
           .mask = use.has("mask"),
-          .cap = numbers.cap > 0};
+          .cap = numbers.cap > 0,
+          .near = numbers.near.has_value(),
+          .apart = numbers.apart > 0};
 }
+
+AnyTensor sectile::anyTensor(const Use &use, const std::string &name) {
+  AnyTensor result;
+  for_dtype<half, bfloat16, float>(use.call.dtype(name),
+                                   [&]<class T>(T) { result = use.tensor<T, 4>(name); });
+  return result;
+}
+
+AttentionTensors::AttentionTensors(const Use &use, const char *q, const char *k)
+    : q(anyTensor(use, q)), k(anyTensor(use, k)), o(anyTensor(use, "o")),
+      lse(use.tensor<float, 3>("lse")) {}
+
+GradientTensors::GradientTensors(const Use &use, const std::string &q, const std::string &k)
+    : q(anyTensor(use, q)), k(anyTensor(use, k)), dq(anyTensor(use, "d" + q)),
+      dk(anyTensor(use, "d" + k)) {}
 
 Tensor<float, 2> sectile::sinksOf(const Use &use) {
   return broadcast<float, 2>(use, "sinks", {use.call.extent("Hq"), extentOr0(use.call, "R")});
@@ -310,7 +327,7 @@ bool sectile::mayBeRaw(const AttentionNumbers &numbers, bool modified) {
 }
 
 bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {
-  return numbers.cap > 0 || use.has("bias");
+  return numbers.cap > 0 || numbers.near || use.has("bias");
 }
 
 Arguments<flash::Numbers> sectile::launchNumbers(const AttentionNumbers &numbers,
@@ -340,13 +357,13 @@ std::int64_t sectile::keyBytes(const Invocation &call) {
   const std::int64_t shared = std::max<std::int64_t>(
       extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1), 1);
   return extentOr0(call, "Sk") * (call.extent("D") + call.extent("Dv")) *
-         (call.dtype("q") == DType::float32 ? 4 : 2) / shared;
+         (operandType(call) == DType::float32 ? 4 : 2) / shared;
 }
 
 std::int64_t sectile::queryBytes(const Invocation &call) {
   // The query heads of a group come one after another.
   return extentOr0(call, "Sq") * (call.extent("D") + call.extent("Dv")) *
-         (call.dtype("q") == DType::float32 ? 4 : 2);
+         (operandType(call) == DType::float32 ? 4 : 2);
 }
 
 Grid sectile::headGrid(const Invocation &call, const flash::LoopConfig &config, std::int64_t blocks,
@@ -363,6 +380,8 @@ bool sectile::takes(const Invocation &call, const std::string &name) {
 bool sectile::allowsAnyOrder(const Invocation &call) {
   return call.options.values.contains("unordered") && call.options.flag("unordered");
 }
+
+DType sectile::operandType(const Invocation &call) { return call.tensors.front().dtype; }
 
 std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {
   const auto extent = call.extents.find(axis);
