@@ -27,6 +27,10 @@ struct MatmulOptions {
 HostArray matmulReference(const HostArray &a, const HostArray &b, const MatmulOptions &options,
                           Arithmetic arithmetic);
 
+// A factor of scores, base + peak e^(-decay d), of a query and a key that are d places apart.
+struct Nearness {
+  double base = 1, peak = 0, decay = 0;
+};
 // Options of attention as docs/kernels/attention.md has them. Arrays are of any float type.
 struct AttentionSettings {
   bool causal = false;
@@ -35,10 +39,14 @@ struct AttentionSettings {
   double cap = 0;                     // of the scores; 0: none
   double dropout = 0;
   std::uint64_t seed = 0;
-  bool tf32 = false;                // for Arithmetic::own: operands cut to tf32
-  const HostArray *bias = nullptr;  // [1|B, 1|Hq, Sq, Sk]
-  const HostArray *mask = nullptr;  // the same, of bools
-  const HostArray *sinks = nullptr; // [1|Hq, R]
+  bool tf32 = false;                 // for Arithmetic::own: operands cut to tf32
+  const HostArray *bias = nullptr;   // [1|B, 1|Hq, Sq, Sk]
+  const HostArray *mask = nullptr;   // the same, of bools
+  const HostArray *sinks = nullptr;  // [1|Hq, R]
+  std::optional<Nearness> near = {}; // of scaled products
+  // Queries and keys that far pairs have in place of the others: those that are so far apart.
+  const HostArray *farQueries = nullptr, *farKeys = nullptr;
+  std::int64_t far = 0;
   // [1|B, 1|Hq, ...] of bools, for blocks of so many queries and keys.
   const HostArray *blockMask = nullptr;
   std::int64_t blockQueries = 1, blockKeys = 1;

@@ -14,10 +14,10 @@ using namespace sectile;
 
 namespace {
 
-template <class T>
+template <class T, class Out>
 Kernel attentionKernel{
     "attention",
-    [](flash::ForwardTensors<T> tensors, flash::Numbers numbers, View<const T, 4> bias,
+    [](flash::ForwardTensors<T, Out> tensors, flash::Numbers numbers, View<const T, 4> bias,
        View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
       const blockwise::OptionScores options(config, limits, bias, mask);
       flash::traceForward<T>(config, tensors, numbers, options.modifier(), options);
@@ -130,50 +130,56 @@ KernelSpec sectile::attentionSpec() {
          const std::int64_t width = paddedWidth(call.extent("Dv"));
          const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
          if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
-                                      !hasWarpgroupUnits(target, call.dtype("q"))))
+                                      !hasWarpgroupUnits(target, operandType(call))))
            return false;
          if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
            return false;
          return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
        }}};
   spec.apply = [](Use &use) {
-    using flash::detail::Launch;
-    const Invocation &call = use.call;
-    const AttentionNumbers numbers(call);
-    const OptionFlags flags = optionFlags(use, numbers);
-    launchForward(use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
-      for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-        const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v");
-        const auto with = [&](const auto &kernel, const auto &tensors) {
-          use(kernel, launch.grid, tensors, launch.numbers, perPair<T>(use, "bias"),
-              perPair<bool>(use, "mask"), optionNumbers(numbers),
-              AttentionConfig{launch.config, flags});
-        };
-        if (launch.of == Launch::Of::all)
-          return with(attentionKernel<T>,
-                      Arguments<flash::ForwardTensors<T>>{q, k, v, use.tensor<T, 4>("o"),
-                                                          use.tensor<float, 3>("lse"),
-                                                          launch.sinks.as<const float, 2>()});
-        const auto parts = [&]<class Out>(Out) {
-          with(attentionParts<T, Out>,
-               Arguments<flash::PartTensors<T, Out>>{q, k, v, launch.o.as<Out, 5>(),
-                                                     launch.lse.as<float, 4>(),
-                                                     launch.sinks.as<const float, 2>()});
-        };
-        if (launch.o.dtype == dtype_of<T>)
-          parts(T());
-        else
-          parts(float());
-      });
-    });
+    launchAttention(use, AttentionNumbers(use.call), AttentionTensors(use));
   };
   return spec;
 }
 
+void sectile::launchAttention(Use &use, const AttentionNumbers &numbers,
+                              const AttentionTensors &tensors) {
+  using flash::detail::Launch;
+  const OptionFlags flags = optionFlags(use, numbers);
+  const auto launch = [&](Use &use, const Launch &launch) {
+    for_dtype<half, bfloat16, float>(operandType(use.call), [&]<class T>(T) {
+      const auto q = tensors.q.as<T, 4>(), k = tensors.k.as<T, 4>(), v = use.tensor<T, 4>("v");
+      const auto sinks = launch.sinks.as<const float, 2>();
+      const auto with = [&](const auto &kernel, const auto &arguments) {
+        use(kernel, launch.grid, arguments, launch.numbers, perPair<T>(use, "bias"),
+            perPair<bool>(use, "mask"), optionNumbers(numbers),
+            AttentionConfig{launch.config, flags});
+      };
+      const auto to = [&]<class Out>(Out) {
+        if (launch.of == Launch::Of::all)
+          with(attentionKernel<T, Out>,
+               Arguments<flash::ForwardTensors<T, Out>>{q, k, v, tensors.o.as<Out, 4>(),
+                                                        tensors.lse.as<float, 3>(), sinks});
+        else
+          with(attentionParts<T, Out>,
+               Arguments<flash::PartTensors<T, Out>>{q, k, v, launch.o.as<Out, 5>(),
+                                                     launch.lse.as<float, 4>(), sinks});
+      };
+      const AnyTensor &o = launch.of == Launch::Of::all ? tensors.o : launch.o;
+      if (o.dtype == dtype_of<T>)
+        to(T());
+      else
+        to(float());
+    });
+  };
+  launchForward(use, numbers, modifiesScores(use, numbers), tensors, launch);
+}
+
 void sectile::launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
+                            const AttentionTensors &tensors,
                             const flash::detail::Launcher &launch) {
   if (use.field("packed"))
-    return launchPacked(use, numbers, modified, launch);
+    return launchPacked(use, numbers, modified, tensors, launch);
   const Invocation &call = use.call;
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                      queries = call.extent("Sq");

@@ -20,6 +20,8 @@ using namespace sectile;
 
 namespace {
 
+constexpr int rowsOfStatistics = 32; // of a program that looks at rows one by one
+
 template <class T>
 Kernel statistics{
     "attention_backward_rows",
@@ -54,8 +56,6 @@ Kernel keyGradients{
       flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, options.modifier(), options);
     }};
 
-// Sums [B, H * parts, S, D] times scale become gradients [B, H, S, D]: each `parts` heads are added
-// up, in order.
 template <class T>
 Kernel addedParts{
     "attention_backward_parts", [](View<const float, 4> sums, View<T, 4> gradients, Float scale,
@@ -77,7 +77,7 @@ Kernel biasGradients{"attention_backward_bias",
                         blockwise::OptionNumbers limits, const AttentionConfig &config) {
                        const blockwise::OptionScores options(config, limits, bias, mask);
                        blockwise::biasGradients<T>(config, in, dbias, numbers, options.modifier(),
-                                                   options);
+                                                   options, config.adds);
                      }};
 
 struct SharedConfig {
@@ -204,7 +204,7 @@ SearchSpace backwardSpace(const std::string &prefix) {
         const bool keys = prefix == "kv";
         if (config.at(prefix + "_overlap") &&
             (config.at(prefix + "_warps") != 8 || config.at(prefix + "_stages") < 2 ||
-             !hasWarpgroupUnits(target, call.dtype("q"))))
+             !hasWarpgroupUnits(target, operandType(call))))
           return false;
         const std::int64_t m = config.at(prefix + "_m"), n = config.at(prefix + "_n"),
                            warps = config.at(prefix + "_warps");
@@ -220,7 +220,7 @@ SearchSpace backwardSpace(const std::string &prefix) {
 
 AttentionConfig sectile::rowConfig(const Use &use, const AttentionNumbers &numbers) {
   AttentionConfig rows;
-  rows.m = 32;
+  rows.m = rowsOfStatistics;
   rows.valueWidth = paddedWidth(use.call.extent("Dv"));
   rows.sinks = numbers.sinks;
   return rows;
@@ -311,51 +311,66 @@ KernelSpec sectile::attentionBackwardSpec() {
   spec.config.push_back({"fused", "1: programs for dk and dv add up dq as well", 0, 1});
   spec.defaults = backwardDefaults;
   spec.apply = [](Use &use) {
-    using flash::detail::Launch;
-    const Invocation &call = use.call;
-    const AttentionNumbers numbers(call);
-    const OptionFlags flags = optionFlags(use, numbers);
-    launchGradients(
-        use, numbers, modifiesScores(use, numbers), {}, [&](Use &use, const Launch &launch) {
-          for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-            const auto with =
-                [&](const auto &kernel, const Grid &grid, const flash::LoopConfig &config,
-                    const Arguments<flash::Numbers> &launched, const auto &...results) {
-                  use(kernel, grid,
-                      Arguments<flash::BackwardTensors<T>>{
-                          use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
-                          use.tensor<T, 4>("do"), launch.logs.as<const float, 3>(),
-                          launch.delta.as<const float, 3>()},
-                      results..., launched, perPair<T>(use, "bias"), perPair<bool>(use, "mask"),
-                      optionNumbers(numbers), AttentionConfig{config, flags});
-                };
-            const auto keys = [&]<class Sum>(Sum) {
-              with(keyGradients<T, Sum>, launch.grid, launch.config, launch.numbers,
-                   launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
-              if (!use.has("bias"))
-                return;
-              const flash::LoopConfig config = attentionConfig(use, numbers, "q_");
-              const auto dbias = use.tensor<T, 4>("dbias");
-              const std::int64_t blocks =
-                  ceilDiv(call.extent("Sq"), config.m) * ceilDiv(call.extent("Sk"), config.n);
-              with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), config,
-                   launchNumbers(numbers, groupOf(call)), dbias);
-            };
-            if (launch.of == Launch::Of::queries)
-              with(queryGradients<T>, launch.grid, launch.config, launch.numbers,
-                   use.tensor<T, 4>("dq"));
-            else if (launch.of == Launch::Of::keys)
-              keys(T());
-            else
-              keys(float());
-          });
-        });
+    launchAttentionGradients(use, AttentionNumbers(use.call), GradientTensors(use));
   };
   return spec;
 }
 
+void sectile::launchAttentionGradients(Use &use, const AttentionNumbers &numbers,
+                                       const GradientTensors &tensors) {
+  using flash::detail::Launch;
+  const OptionFlags flags = optionFlags(use, numbers);
+  const auto launch = [&](Use &use, const Launch &launch) {
+    for_dtype<half, bfloat16, float>(operandType(use.call), [&]<class T>(T) {
+      const auto with = [&](const auto &kernel, const Grid &grid, const AttentionConfig &config,
+                            const Arguments<flash::Numbers> &launched, const auto &...results) {
+        use(kernel, grid,
+            Arguments<flash::BackwardTensors<T>>{tensors.q.as<T, 4>(), tensors.k.as<T, 4>(),
+                                                 use.tensor<T, 4>("v"), use.tensor<T, 4>("do"),
+                                                 launch.logs.as<const float, 3>(),
+                                                 launch.delta.as<const float, 3>()},
+            results..., launched, perPair<T>(use, "bias"), perPair<bool>(use, "mask"),
+            optionNumbers(numbers), config);
+      };
+      const AttentionConfig chosen{launch.config, flags};
+      const auto keys = [&]<class Sum>(Sum) {
+        with(keyGradients<T, Sum>, launch.grid, chosen, launch.numbers, launch.dk.as<Sum, 4>(),
+             launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
+        if (!use.has("bias"))
+          return;
+        AttentionConfig config = attentionConfig(use, numbers, "q_");
+        config.adds = tensors.addsBias;
+        const auto dbias = use.tensor<T, 4>("dbias");
+        const std::int64_t blocks =
+            ceilDiv(use.extent("Sq"), config.m) * ceilDiv(use.extent("Sk"), config.n);
+        with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), config,
+             launchNumbers(numbers, groupOf(use.call)), dbias);
+      };
+      if (launch.of == Launch::Of::queries)
+        with(queryGradients<T>, launch.grid, chosen, launch.numbers, tensors.dq.as<T, 4>());
+      else if (launch.of == Launch::Of::keys)
+        keys(T());
+      else
+        keys(float());
+    });
+  };
+  launchGradients(use, numbers, modifiesScores(use, numbers), {}, tensors, launch);
+}
+
+void sectile::addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradients,
+                           int parts, float scale) {
+  for_dtype<half, bfloat16, float>(gradients.dtype, [&]<class T>(T) {
+    const auto to = gradients.as<T, 4>();
+    const AttentionConfig config{
+        {.m = rowsOfStatistics, .width = paddedWidth(to.extent(3)), .parts = parts}, {}};
+    use(addedParts<T>, Grid(ceilDiv(to.extent(2), config.m), to.extent(1), to.extent(0)), sums, to,
+        scale, config);
+  });
+}
+
 void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
                               std::span<const flash::detail::LearnedGradient> learned,
+                              const GradientTensors &tensors,
                               const flash::detail::Launcher &launch) {
   using flash::detail::Launch;
   const Invocation &call = use.call;
@@ -384,18 +399,9 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
   const std::int64_t width = call.extent("D"), valueWidth = call.extent("Dv");
   const auto dqSums =
       fused ? use.workspace<float, 4>({batches, heads, queries, width}) : noTensor<float, 4>();
-  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+  for_dtype<half, bfloat16, float>(operandType(call), [&]<class T>(T) {
     use(statistics<T>, Grid(ceilDiv(queries, rows.m), heads, batches), use.tensor<T, 4>("o"),
         use.tensor<T, 4>("do"), lse, delta, logs, dqSums, rows);
-    const auto add = [&](const Tensor<float, 4> &sums, const char *gradient, int parts,
-                         float scale) {
-      const auto to = use.tensor<T, 4>(gradient);
-      AttentionConfig config = rows;
-      config.width = paddedWidth(to.extent(3));
-      config.parts = parts;
-      use(addedParts<T>, Grid(ceilDiv(to.extent(2), rows.m), to.extent(1), batches), sums, to,
-          scale, config);
-    };
     Launch each{.of = Launch::Of::queries,
                 .grid = headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
                 .config = forQueries,
@@ -412,30 +418,32 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
       launch(use, each);
     each.grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
     each.config = forKeys;
-    if (forKeys.parts == 1) {
+    if (forKeys.parts == 1 && !tensors.dvParts) {
       each.of = Launch::Of::keys;
-      each.dk = use.tensor<T, 4>("dk");
+      each.dk = tensors.dk;
       each.dv = use.tensor<T, 4>("dv");
       launch(use, each);
     } else {
       const auto parts = [&](std::int64_t width) {
         return use.workspace<float, 4>({batches, kvHeads * forKeys.parts, keys, width});
       };
-      const Tensor<float, 4> dkSums = parts(width), dvSums = parts(valueWidth);
+      const Tensor<float, 4> dkSums = parts(width),
+                             dvSums = tensors.dvParts ? *tensors.dvParts : parts(valueWidth);
       each.of = Launch::Of::keyParts;
       each.dk = dkSums;
       each.dv = dvSums;
       each.numbers = launchNumbers(numbers, groups / forKeys.parts);
       launch(use, each);
-      add(dkSums, "dk", forKeys.parts, 1);
-      add(dvSums, "dv", forKeys.parts, 1);
+      addHeadParts(use, dkSums, tensors.dk, forKeys.parts, 1);
+      if (!tensors.dvParts)
+        addHeadParts(use, dvSums, use.tensor<T, 4>("dv"), forKeys.parts, 1);
     }
     if (fused)
-      add(dqSums, "dq", 1, numbers.scale);
+      addHeadParts(use, dqSums, tensors.dq, 1, numbers.scale);
     for (std::size_t i = 0; i < learned.size(); ++i) {
       addShared(use, each.learned[i], learned[i].gradient);
     }
   });
-  if (use.has("sinks"))
+  if (numbers.sinks)
     launchSinkGradients(use, lse, delta, rows);
 }

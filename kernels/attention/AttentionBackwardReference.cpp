@@ -1,6 +1,7 @@
 // The gradients of attention on the host, from what the forward pass left.
 #include "kernels/attention/ReferenceScores.h"
 #include "kernels/attention/References.h"
+#include <array>
 
 using namespace sectile;
 
@@ -17,10 +18,14 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
     const std::int64_t heads = scores.heads, queries = scores.queries, keys = scores.keys,
                        width = scores.width, valueWidth = v.shape[3];
     const std::int64_t rows = scores.batches * heads * queries;
-    const auto qs = scores.operands(q), ks = scores.operands(k), vs = scores.operands(v),
-               dOs = scores.operands(dO);
+    const auto vs = scores.operands(v), dOs = scores.operands(dO);
     const auto outputs = numbers.load(o), logs = numbers.load(lse), dOutputs = numbers.load(dO);
-    Numbers dq(qs.size()), dk(ks.size()), dv(vs.size()), deltas(static_cast<std::size_t>(rows));
+    std::array<Numbers, 2> dq, dk; // of the operands, and of those of far pairs
+    for (std::size_t set = 0; set < scores.operandSets.size(); ++set) {
+      dq[set].resize(scores.operandSets[set].q.size());
+      dk[set].resize(scores.operandSets[set].k.size());
+    }
+    Numbers dv(vs.size()), deltas(static_cast<std::size_t>(rows));
     Numbers slopes(settings.bias ? static_cast<std::size_t>(rows * keys) : 0); // of whole scores
 
     parallelFor(scores.batches * scores.kvHeads, [&](std::int64_t kvHead) {
@@ -32,7 +37,7 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
           const std::int64_t row = head * queries + i;
           const Number *out = outputs.data() + row * valueWidth,
                        *dOut = dOutputs.data() + row * valueWidth,
-                       *operand = dOs.data() + row * valueWidth, *query = qs.data() + row * width;
+                       *operand = dOs.data() + row * valueWidth;
           Number &delta = deltas[static_cast<std::size_t>(row)];
           for (std::int64_t d = 0; d < valueWidth; ++d)
             delta += out[d] * dOut[d];
@@ -62,24 +67,29 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
               slopes[static_cast<std::size_t>(row * keys + j)] = ds;
             const Number dx =
                 scores.operand(numbers.store(ds * inner[static_cast<std::size_t>(j)]));
+            const std::size_t set = scores.setOf(i, j);
+            const auto &own = scores.operandSets[set];
             for (std::int64_t d = 0; d < width; ++d) {
-              dq[static_cast<std::size_t>(row * width + d)] +=
-                  dx * ks[static_cast<std::size_t>(key * width + d)];
-              dk[static_cast<std::size_t>(key * width + d)] += dx * query[d];
+              const auto ofQuery = static_cast<std::size_t>(row * width + d),
+                         ofKey = static_cast<std::size_t>(key * width + d);
+              dq[set][ofQuery] += dx * own.k[ofKey];
+              dk[set][ofKey] += dx * own.q[ofQuery];
             }
           }
         }
       }
     });
-    for (Numbers *scaled : {&dq, &dk})
+    for (Numbers *scaled : {&dq[0], &dq[1], &dk[0], &dk[1]})
       for (Number &value : *scaled)
         value *= scores.scale;
 
-    AttentionReferenceGradients result{numbers.pack(numbers.result, q.shape, dq),
-                                       numbers.pack(numbers.result, k.shape, dk),
-                                       numbers.pack(numbers.result, v.shape, dv),
-                                       {},
-                                       {}};
+    AttentionReferenceGradients result{numbers.pack(numbers.result, q.shape, dq[0]),
+                                       numbers.pack(numbers.result, k.shape, dk[0]),
+                                       numbers.pack(numbers.result, v.shape, dv)};
+    if (settings.farKeys) {
+      result.dFarQueries = numbers.pack(numbers.result, q.shape, dq[1]);
+      result.dFarKeys = numbers.pack(numbers.result, k.shape, dk[1]);
+    }
     if (settings.bias) {
       Numbers sums(static_cast<std::size_t>(settings.bias->count()));
       for (std::int64_t row = 0; row < rows; ++row)

@@ -214,8 +214,8 @@ private:
   std::map<int, std::pair<flash::LearnedUse, Tile<float>>> keys;
 };
 
-// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, an earlier launch of the call
-// may write the statistics alone.
+// Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, the launch ahead may write
+// the statistics alone.
 template <class T>
 void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 2> &k,
                     const View<const T, 2> &v, const View<T, 2> &dq) {
@@ -241,8 +241,8 @@ void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 
 }
 
 // Block j of dk [Sk, D] and dv [Sk, Dv]: sums over the `heads` query heads that share k and v.
-// headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, earlier
-// launches of the call may write the statistics alone.
+// headAt(h) is the h-th of them, its scores with the keys first. Of all that it reads, the launch
+// ahead may write the statistics alone.
 template <class T, class Sum, class HeadAt>
 void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2> &k,
                   const View<const T, 2> &v, const View<Sum, 2> &dk, const View<Sum, 2> &dv,
@@ -312,12 +312,14 @@ void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryH
 template <class T>
 void biasGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in,
                    const View<T, 4> &dbias, const flash::Numbers &numbers,
-                   const flash::Modifier &modifier, const flash::AnyVisibility &visibility) {
+                   const flash::Modifier &modifier, const flash::AnyVisibility &visibility,
+                   bool adds = false) {
   const auto &[q, k, v, dO, logs, delta] = in;
   auto columns = cdiv(k.extent(2), config.n);
   auto i = program_id(0) / columns, j = program_id(0) % columns;
   auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
-  auto sums = zeros<float>(config.m, config.n);
+  const auto to = dbias.at(program_id(2), program_id(1)).tile(config.m, config.n);
+  auto sums = adds ? cast<float>(to.load(i, j)) : zeros<float>(config.m, config.n);
   for (auto b : range(0, batches))
     for (auto h : range(0, heads)) {
       auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
@@ -334,7 +336,7 @@ void biasGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in
                                        .coarse = sizeof(T) == 2}},
                          k.at(batch, head / numbers.group), v.at(batch, head / numbers.group));
     }
-  dbias.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
+  to.store(i, j, sums);
 }
 
 // What the gradients need of each of `rows` rows: o and dO [S, Dv], lse [S]; delta [S], the sum of

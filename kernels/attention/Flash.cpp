@@ -95,9 +95,9 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
         return backward ? launchVarlenGradients(use, numbers, call.modified, launch)
                         : launchVarlen(use, numbers, call.modified, launch);
       if (backward)
-        launchGradients(use, numbers, call.modified, call.learned, launch);
+        launchGradients(use, numbers, call.modified, call.learned, GradientTensors(use), launch);
       else
-        launchForward(use, numbers, call.modified, launch);
+        launchForward(use, numbers, call.modified, AttentionTensors(use), launch);
     });
   } catch (const InputError &error) {
     throw LaunchError(error.what());

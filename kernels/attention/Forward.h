@@ -67,9 +67,9 @@ inline OnlineSoftmax softmaxFor(const Scores &scores) {
 }
 
 // All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq], sinks [R].
-template <class T>
+template <class T, class Out>
 void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> &k,
-            const View<const T, 2> &v, const View<T, 2> &o, const View<float, 1> &lse,
+            const View<const T, 2> &v, const View<Out, 2> &o, const View<float, 1> &lse,
             const Scores &scores, const View<const float, 1> &sinks) {
   const LoopConfig &config = scores.config;
   const int m = config.m;

@@ -29,8 +29,8 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
 
 } // namespace
 
-template <class T>
-void flash::traceForward(const LoopConfig &config, const ForwardTensors<T> &tensors,
+template <class T, class Out>
+void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
                          const Numbers &numbers, const Modifier &modifier,
                          const AnyVisibility &visibility) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
@@ -180,8 +180,6 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
 }
 
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
-  template void flash::traceForward(const LoopConfig &, const ForwardTensors<T> &,                 \
-                                    const Numbers &, const Modifier &, const AnyVisibility &);     \
   template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
                                            const View<T, 4> &, const Numbers &, const Modifier &,  \
                                            const AnyVisibility &);                                 \
@@ -197,7 +195,9 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
   template void flash::tracePackedKeyGradients(                                                    \
       const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &,                    \
       const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);
-#define SECTILE_TRACE_PARTS(T, Out)                                                                \
+#define SECTILE_TRACE_FORWARD(T, Out)                                                              \
+  template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
+                                    const Numbers &, const Modifier &, const AnyVisibility &);     \
   template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
                                   const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_SUMS(T)                                                                      \
@@ -210,11 +210,11 @@ SECTILE_TRACE_LOOPS(bfloat16)
 SECTILE_TRACE_LOOPS(float)
 SECTILE_TRACE_SUMS(half)
 SECTILE_TRACE_SUMS(bfloat16)
-SECTILE_TRACE_PARTS(half, half)
-SECTILE_TRACE_PARTS(half, float)
-SECTILE_TRACE_PARTS(bfloat16, bfloat16)
-SECTILE_TRACE_PARTS(bfloat16, float)
-SECTILE_TRACE_PARTS(float, float)
+SECTILE_TRACE_FORWARD(half, half)
+SECTILE_TRACE_FORWARD(half, float)
+SECTILE_TRACE_FORWARD(bfloat16, bfloat16)
+SECTILE_TRACE_FORWARD(bfloat16, float)
+SECTILE_TRACE_FORWARD(float, float)
 #undef SECTILE_TRACE_LOOPS
 #undef SECTILE_TRACE_SUMS
-#undef SECTILE_TRACE_PARTS
+#undef SECTILE_TRACE_FORWARD

@@ -9,9 +9,10 @@ namespace sectile::blockwise {
 // What the options take in numbers, as a kernel's parameters have it.
 struct OptionNumbers {
   Float cap;
-  Int left, right;
+  Int left, right, apart;
+  Float nearBase, nearPeak, nearDecay;
 };
-SECTILE_STRUCT(OptionNumbers, cap, left, right)
+SECTILE_STRUCT(OptionNumbers, cap, left, right, apart, nearBase, nearPeak, nearDecay)
 
 class OptionScores final : public flash::AnyVisibility {
 public:
@@ -35,7 +36,7 @@ public:
 
   // Must not outlive this.
   flash::Modifier modifier() const {
-    if (!config.cap && !config.bias)
+    if (!config.near && !config.cap && !config.bias)
       return {};
     return {[this](const flash::Score &score, const flash::At &at) { return modified(score, at); },
             config.bias};
@@ -60,7 +61,14 @@ public:
     return window(key, -sequence.offset(), numbers.right, numbers.left, config.right, config.left);
   }
   std::optional<Bool> sees(const flash::At &at) const override {
-    return config.mask ? std::optional(mask(at)) : std::nullopt;
+    std::optional<Bool> seen;
+    if (config.mask)
+      seen = mask(at);
+    if (config.apart) {
+      const Bool apart = abs(distance(at)) >= numbers.apart;
+      seen = seen ? *seen && apart : apart;
+    }
+    return seen;
   }
 
   // Without a column for a key they would not reach it, and nobody would notice.
@@ -81,9 +89,16 @@ private:
         mask([=](const flash::At &at) { return blockOf(mask, at); }) {}
 
   flash::Score modified(const flash::Score &score, const flash::At &at) const {
-    const flash::Score capped = config.cap ? soft_cap(score, numbers.cap) : score;
-    return config.bias ? capped + bias(at) : capped;
+    flash::Score result = score;
+    if (config.near) {
+      const auto near = exp2(cast<float>(abs(distance(at))) * (numbers.nearDecay * -log2e));
+      result *= near * numbers.nearPeak + numbers.nearBase;
+    }
+    if (config.cap)
+      result = soft_cap(result, numbers.cap);
+    return config.bias ? result + bias(at) : result;
   }
+  static Int distance(const flash::At &at) { return at.query() + at.sequence.offset() - at.key(); }
   static flash::Interval window(const Int &number, const Int &offset, const Int &before,
                                 const Int &behind, bool first, bool last) {
     flash::Interval result;
@@ -107,6 +122,13 @@ private:
 
 namespace sectile {
 inline Arguments<blockwise::OptionNumbers> optionNumbers(const AttentionNumbers &numbers) {
-  return {numbers.cap, numbers.left, numbers.right};
+  const Nearness near = numbers.near.value_or(Nearness());
+  return {numbers.cap,
+          numbers.left,
+          numbers.right,
+          numbers.apart,
+          static_cast<float>(near.base),
+          static_cast<float>(near.peak),
+          static_cast<float>(near.decay)};
 }
 } // namespace sectile

@@ -212,7 +212,7 @@ static std::int64_t windowOf(const Invocation &call, const std::string &name) {
   return hasOption(call, name) ? call.options.integer(name) : -1;
 }
 static bool isExact(const Invocation &call) {
-  return call.dtype("q") != DType::float32 || !hasOption(call, "precision") ||
+  return operandType(call) != DType::float32 || !hasOption(call, "precision") ||
          call.options.choice("precision") == "exact";
 }
 
@@ -283,8 +283,25 @@ OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers
           .right = numbers.rightBounded,
           .bias = takes(use.call, "bias"),
           .mask = takes(use.call, "mask"),
-          .cap = numbers.cap > 0};
+          .cap = numbers.cap > 0,
+          .near = numbers.near.has_value(),
+          .apart = numbers.apart > 0};
 }
+
+AnyTensor sectile::anyTensor(const Use &use, const std::string &name) {
+  AnyTensor result;
+  for_dtype<half, bfloat16, float>(use.call.dtype(name),
+                                   [&]<class T>(T) { result = use.tensor<T, 4>(name); });
+  return result;
+}
+
+AttentionTensors::AttentionTensors(const Use &use, const char *q, const char *k)
+    : q(anyTensor(use, q)), k(anyTensor(use, k)), o(anyTensor(use, "o")),
+      lse(use.tensor<float, 3>("lse")) {}
+
+GradientTensors::GradientTensors(const Use &use, const std::string &q, const std::string &k)
+    : q(anyTensor(use, q)), k(anyTensor(use, k)), dq(anyTensor(use, "d" + q)),
+      dk(anyTensor(use, "d" + k)) {}
 
 Tensor<float, 2> sectile::sinksOf(const Use &use) {
   return broadcast<float, 2>(use, "sinks", {use.call.extent("Hq"), extentOr0(use.call, "R")});
@@ -324,7 +341,7 @@ bool sectile::mayBeRaw(const AttentionNumbers &numbers, bool modified) {
 }
 
 bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {
-  return numbers.cap > 0 || use.has("bias");
+  return numbers.cap > 0 || numbers.near || use.has("bias");
 }
 
 Arguments<flash::Numbers> sectile::launchNumbers(const AttentionNumbers &numbers,
@@ -354,13 +371,13 @@ std::int64_t sectile::keyBytes(const Invocation &call) {
   const std::int64_t shared = std::max<std::int64_t>(
       extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1), 1);
   return extentOr0(call, "Sk") * (call.extent("D") + call.extent("Dv")) *
-         (call.dtype("q") == DType::float32 ? 4 : 2) / shared;
+         (operandType(call) == DType::float32 ? 4 : 2) / shared;
 }
 
 std::int64_t sectile::queryBytes(const Invocation &call) {
   // The query heads of a group come one after another.
   return extentOr0(call, "Sq") * (call.extent("D") + call.extent("Dv")) *
-         (call.dtype("q") == DType::float32 ? 4 : 2);
+         (operandType(call) == DType::float32 ? 4 : 2);
 }
 
 Grid sectile::headGrid(const Invocation &call, const flash::LoopConfig &config, std::int64_t blocks,
@@ -377,6 +394,8 @@ bool sectile::takes(const Invocation &call, const std::string &name) {
 bool sectile::allowsAnyOrder(const Invocation &call) {
   return call.options.values.contains("unordered") && call.options.flag("unordered");
 }
+
+DType sectile::operandType(const Invocation &call) { return call.tensors.front().dtype; }
 
 std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {
   const auto extent = call.extents.find(axis);

@@ -42,6 +42,8 @@ struct AttentionNumbers {
   float grow = 1;              // 1 / (1 - p)
   bool exact = true;           // f32 products; it does not matter for other types
   int sinks = 0;               // of a head, up to the next power of two
+  std::optional<Nearness> near = {};
+  std::int64_t apart = 0; // how far at least a query and a key that it sees are
 
   explicit AttentionNumbers(const Invocation &call);
 };
@@ -49,8 +51,10 @@ struct AttentionNumbers {
 // Which options there are.
 struct OptionFlags {
   bool left = false, right = false, bias = false, mask = false, cap = false;
+  bool near = false, apart = false;
+  bool adds = false; // the gradient of the bias to what is there
 };
-SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap)
+SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, apart, adds)
 
 // What the kernels' code depends on.
 struct AttentionConfig : flash::LoopConfig, OptionFlags {};
@@ -75,12 +79,41 @@ bool mayBeRaw(const AttentionNumbers &numbers, bool modified);
 bool modifiesScores(const Use &use, const AttentionNumbers &numbers);
 Arguments<flash::Numbers> launchNumbers(const AttentionNumbers &numbers, std::int64_t group);
 
+// An argument of four axes, of whatever float type.
+AnyTensor anyTensor(const Use &use, const std::string &name);
+
+// Tensors of a call that others may stand for.
+struct AttentionTensors {
+  AnyTensor q, k, o, lse; // o: of the type of q, or of f32
+
+  explicit AttentionTensors(const Use &use, const char *q = "q", const char *k = "k");
+};
+struct GradientTensors {
+  AnyTensor q, k, dq, dk;
+  // Where programs put their parts of dv, [B, Hkv * kv_parts, Sk, Dv], for addHeadParts. None: dv
+  // is written.
+  std::optional<Tensor<float, 4>> dvParts = {};
+  bool addsBias = false; // dbias to what is there
+
+  explicit GradientTensors(const Use &use, const std::string &q = "q", const std::string &k = "k");
+};
+
 // Call `launch` for each launch of the loops of `attention` and `attention_backward`, in order.
 void launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
-                   const flash::detail::Launcher &launch);
+                   const AttentionTensors &tensors, const flash::detail::Launcher &launch);
 void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
                      std::span<const flash::detail::LearnedGradient> learned,
-                     const flash::detail::Launcher &launch);
+                     const GradientTensors &tensors, const flash::detail::Launcher &launch);
+
+// All launches of `attention`, and of `attention_backward`. Earlier launches of the call may have
+// written any of the tensors, q and k for gradients only if there are queries.
+void launchAttention(Use &use, const AttentionNumbers &numbers, const AttentionTensors &tensors);
+void launchAttentionGradients(Use &use, const AttentionNumbers &numbers,
+                              const GradientTensors &tensors);
+// Sums [B, H * parts, S, D] times scale become gradients [B, H, S, D]: each `parts` heads are added
+// up, in order.
+void addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradients, int parts,
+                  float scale);
 
 // The same of packed sequences.
 void launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
@@ -107,6 +140,8 @@ std::int64_t queryBytes(const Invocation &call);
 // The grid that HeadAndBatch is for.
 Grid headGrid(const Invocation &call, const flash::LoopConfig &config, std::int64_t blocks,
               std::int64_t heads);
+// Of q, by whatever name.
+DType operandType(const Invocation &call);
 // Of an axis that only optional inputs have.
 std::int64_t extentOr0(const Invocation &call, const std::string &axis);
 // Whether a call has this input, or a number above 0 for this option. Kernels of the family that

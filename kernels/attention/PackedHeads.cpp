@@ -59,7 +59,7 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
                                                     const std::string &target) {
   const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call);
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
-  const bool engine = hasWarpgroupUnits(target, call.dtype("q"));
+  const bool engine = hasWarpgroupUnits(target, operandType(call));
   if (extentOr0(call, "Sq") > 16 || rows < 1 || rows > 128 || takes(call, "dropout") ||
       extentOr0(call, "Sk") < 256)
     return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
 }
 
 void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
-                           const flash::detail::Launcher &launch) {
+                           const AttentionTensors &tensors, const flash::detail::Launcher &launch) {
   const Invocation &call = use.call;
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                      kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
@@ -98,9 +98,9 @@ void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modif
       .config = chosen,
       .numbers = launchNumbers(numbers, chosen.group),
       .sinks = sinksOf(use)};
-  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-    const auto o = use.tensor<T, 4>("o");
-    const auto lse = use.tensor<float, 3>("lse");
+  for_dtype<half, bfloat16, float>(tensors.o.dtype, [&]<class T>(T) {
+    const auto o = tensors.o.as<T, 4>();
+    const auto lse = tensors.lse.as<float, 3>();
     if (parts == 1) {
       packed.o = asOnePart(o);
       packed.lse = asOnePart(lse);

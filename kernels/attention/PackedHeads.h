@@ -16,6 +16,6 @@ std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, dou
 std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);
 // Throws InputError with dropout, whose numbers are drawn by blocks of one head.
 void launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
-                  const flash::detail::Launcher &launch);
+                  const AttentionTensors &tensors, const flash::detail::Launcher &launch);
 
 } // namespace sectile

@@ -24,17 +24,10 @@ public:
       : batches(q.shape[0]), heads(q.shape[1]), queries(q.shape[2]), width(q.shape[3]),
         kvHeads(k.shape[1]), keys(k.shape[2]), scale(static_cast<Number>(settings.scale.value_or(
                                                    1 / std::sqrt(static_cast<double>(width))))),
-        numbers(numbers), settings(settings), batch(batch), qs(operands(q)) {
-    // k transposed within each head, so that a row of scores is computed along memory.
-    const auto ks = operands(k);
-    kt.resize(ks.size());
-    parallelFor(batches * kvHeads, [&](std::int64_t head) {
-      const Number *from = ks.data() + head * keys * width;
-      Number *to = kt.data() + head * keys * width;
-      for (std::int64_t j = 0; j < keys; ++j)
-        for (std::int64_t d = 0; d < width; ++d)
-          to[d * keys + j] = from[j * width + d];
-    });
+        numbers(numbers), settings(settings), batch(batch) {
+    addOperands(q, k);
+    if (settings.farKeys)
+      addOperands(*settings.farQueries, *settings.farKeys);
     if (settings.bias)
       bias = numbers.load(*settings.bias);
     if (settings.sinks) {
@@ -64,6 +57,15 @@ public:
     return head / heads * kvHeads + head % heads / (heads / kvHeads);
   }
 
+  // Queries and keys, and those of far pairs.
+  struct Operands {
+    std::vector<Number> q, k, kt; // kt: k transposed within each head
+  };
+  std::vector<Operands> operandSets;
+  std::size_t setOf(std::int64_t i, std::int64_t j) const {
+    return settings.farKeys && std::abs(distance(i, j)) >= settings.far ? 1 : 0;
+  }
+
   // Of query i of a head of all B * Hq: [Sk], -inf where a key is hidden. slope, if wanted: what a
   // change of the scaled product changes the score by.
   void row(std::int64_t head, std::int64_t i, std::vector<Number> &scores,
@@ -71,21 +73,35 @@ public:
     scores.assign(static_cast<std::size_t>(keys), 0);
     if (slope)
       slope->assign(static_cast<std::size_t>(keys), 1);
-    const Number *query = qs.data() + (head * queries + i) * width;
-    for (std::int64_t d = 0; d < width; ++d) {
-      const Number *line = kt.data() + (kvHead(head) * width + d) * keys;
-      for (std::int64_t j = 0; j < keys; ++j)
-        scores[static_cast<std::size_t>(j)] += query[d] * line[j];
+    // k is transposed, so that this goes along memory.
+    for (std::size_t set = 0; set < operandSets.size(); ++set) {
+      const Number *query = operandSets[set].q.data() + (head * queries + i) * width;
+      for (std::int64_t d = 0; d < width; ++d) {
+        const Number *line = operandSets[set].kt.data() + (kvHead(head) * width + d) * keys;
+        for (std::int64_t j = 0; j < keys; ++j)
+          if (operandSets.size() == 1 || setOf(i, j) == set)
+            scores[static_cast<std::size_t>(j)] += query[d] * line[j];
+      }
     }
     for (std::int64_t j = 0; j < keys; ++j) {
       Number &score = scores[static_cast<std::size_t>(j)];
       score = numbers.store(numbers.store(score) * scale);
+      if (settings.near) {
+        const auto &[base, peak, decay] = *settings.near;
+        const Number factor = numbers.store(
+            static_cast<Number>(base) +
+            static_cast<Number>(peak) * std::exp(static_cast<Number>(-decay) *
+                                                 static_cast<Number>(std::abs(distance(i, j)))));
+        score = numbers.store(score * factor);
+        if (slope)
+          (*slope)[static_cast<std::size_t>(j)] = factor;
+      }
       if (settings.cap > 0) {
         const auto cap = static_cast<Number>(settings.cap);
         const Number t = numbers.store(std::tanh(score / cap));
         score = numbers.store(cap * t);
         if (slope)
-          (*slope)[static_cast<std::size_t>(j)] = numbers.store(1 - t * t);
+          (*slope)[static_cast<std::size_t>(j)] *= numbers.store(1 - t * t);
       }
       if (settings.bias)
         score = numbers.store(score + bias[place(*settings.bias, head, i, j)]);
@@ -94,15 +110,17 @@ public:
     }
   }
   bool sees(std::int64_t head, std::int64_t i, std::int64_t j) const {
-    const std::int64_t beside = i + keys - queries;
-    return !((settings.causal && j > beside) ||
-             (settings.left >= 0 && beside - j > settings.left) ||
-             (settings.right >= 0 && j - beside > settings.right) ||
+    const std::int64_t before = distance(i, j);
+    return !((settings.causal && before < 0) || (settings.left >= 0 && before > settings.left) ||
+             (settings.right >= 0 && -before > settings.right) ||
              (settings.mask && !settings.mask->as<bool>()[place(*settings.mask, head, i, j)]) ||
              (settings.blockMask &&
               !settings.blockMask->as<bool>()[place(
                   *settings.blockMask, head, i / settings.blockQueries, j / settings.blockKeys)]));
   }
+
+  // How far key j lies before query i.
+  std::int64_t distance(std::int64_t i, std::int64_t j) const { return i + keys - queries - j; }
 
   // What dropout multiplies a weight by.
   Number kept(std::int64_t head, std::int64_t i, std::int64_t j) const {
@@ -131,11 +149,22 @@ public:
   }
 
 private:
+  void addOperands(const HostArray &q, const HostArray &k) {
+    Operands &set = operandSets.emplace_back(operands(q), operands(k));
+    set.kt.resize(set.k.size());
+    parallelFor(batches * kvHeads, [&](std::int64_t head) {
+      const Number *from = set.k.data() + head * keys * width;
+      Number *to = set.kt.data() + head * keys * width;
+      for (std::int64_t j = 0; j < keys; ++j)
+        for (std::int64_t d = 0; d < width; ++d)
+          to[d * keys + j] = from[j * width + d];
+    });
+  }
+
   const Numbers &numbers;
   const AttentionSettings &settings;
   const std::int64_t batch; // number of the first
-  const std::vector<Number> qs;
-  std::vector<Number> kt, bias;
+  std::vector<Number> bias;
 };
 
 } // namespace sectile

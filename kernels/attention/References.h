@@ -11,7 +11,8 @@ AttentionResult attentionReference(const HostArray &q, const HostArray &k, const
 
 struct AttentionReferenceGradients {
   HostArray dq, dk, dv;
-  HostArray dbias, dsinks; // where there is a bias, and sinks
+  HostArray dbias = {}, dsinks = {};         // where there is a bias, and sinks
+  HostArray dFarQueries = {}, dFarKeys = {}; // where far pairs have operands of their own
 };
 // Of sum(dO * o), given the forward pass's o and lse. Rows with lse = -inf have no part in any.
 AttentionReferenceGradients attentionBackwardReference(const HostArray &q, const HostArray &k,

@@ -204,7 +204,7 @@ bool sumsInAnyOrder(const Invocation &call) {
 }
 
 Situation situationOf(Pass pass, const Invocation &call, const std::string &target) {
-  Situation situation{.units = unitsOf(call.dtype("q"), target),
+  Situation situation{.units = unitsOf(operandType(call), target),
                       .width = std::max(call.extent("D"), call.extent("Dv")),
                       .queries = extentOr0(call, "Sq")};
   const std::pair<const char *, Option> names[] = {

@@ -5,12 +5,18 @@
 
 namespace sectile {
 
+// What rows are multiplied by besides: dim d by base + peak e^(-(d - center)^2 / (2 width^2)),
+// position p by 1 + boost e^(-boostDecay p).
+struct RowGains {
+  double base = 1, peak = 0, center = 0, width = 1, boost = 0, boostDecay = 0;
+};
 struct RopeOptions {
   bool interleaved = false;
   double theta = 10000;
   std::int64_t rotary = 0; // how many of the dims turn
   std::int64_t offset = 0; // position of the first row where no positions are given
   bool back = false;       // by the negative angle
+  std::optional<RowGains> gains = {};
 };
 // x [B, H, S, D], positions [B, S] or empty.
 HostArray ropeReference(const HostArray &x, const HostArray &positions, const RopeOptions &options,
@@ -43,37 +49,9 @@ struct SchemeOptions {
   std::int64_t left = -1, right = -1; // the window; -1: unbounded
   double scale = 1;
 };
-struct RotaryOptions {
-  SchemeOptions scheme = {};
-  bool interleaved = false;
-  double theta = 10000;
-  std::int64_t rotary = 0;
-  bool expo = false; // with what follows
-  double gainBase = 0, gainPeak = 0, gainCenter = 0, gainWidth = 1, boost = 0, boostDecay = 0,
-         nearBase = 0, nearPeak = 0, nearDecay = 0;
-};
-// q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D].
-AttentionResult rotaryAttentionReference(const HostArray &q, const HostArray &k, const HostArray &v,
-                                         const RotaryOptions &options, Arithmetic arithmetic);
 struct PositionGradients {
   HostArray dq, dk, dv;
 };
-// inputs: q, k, v, o, lse, do.
-PositionGradients rotaryAttentionBackwardReference(std::span<const HostArray> inputs,
-                                                   const RotaryOptions &options,
-                                                   Arithmetic arithmetic);
-
-struct ReropeOptions {
-  SchemeOptions scheme = {};
-  std::int64_t window = 0; // nearer pairs meet in q1 and k1
-};
-// inputs: q1, q2, k1, k2, v.
-AttentionResult reropeAttentionReference(std::span<const HostArray> inputs,
-                                         const ReropeOptions &options, Arithmetic arithmetic);
-// inputs: q1, q2, k1, k2, v, o, lse, do. Gives dq1, dq2, dk1, dk2, dv.
-std::vector<HostArray> reropeAttentionBackwardReference(std::span<const HostArray> inputs,
-                                                        const ReropeOptions &options,
-                                                        Arithmetic arithmetic);
 
 // inputs: q, k, v. Gives o and rem [B, Hq, Sq].
 std::vector<HostArray> stickBreakingReference(std::span<const HostArray> inputs, double scale,

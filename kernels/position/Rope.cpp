@@ -2,9 +2,8 @@
 //   (x1, x2) -> (x1 cos(a) - x2 sin(a), x2 cos(a) + x1 sin(a)), a = p theta^(-2i/r) for pair i,
 // and the same by -a. Refused: r that is odd or outside 2 to D, theta below 1, D beyond 1024, an
 // offset beyond 2^40.
-#include "kernels/Use.h"
+#include "kernels/attention/Options.h"
 #include "kernels/position/Family.h"
-#include "kernels/position/References.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"
 #include <bit>
@@ -17,27 +16,69 @@ namespace {
 struct RopeConfig {
   int m = 32, heads = 4, warps = 4;
   int dims = 0, rotary = 0;
-  bool interleaved = false, given = false, back = false;
+  bool interleaved = false, given = false, back = false, weighs = false;
 };
-SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, given, back)
+SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, given, back, weighs)
+
+// RowGains.
+struct Gains {
+  Float base, peak, center, width, boost, boostDecay;
+
+  // Of the dims in a piece, and positions [rows]: [rows, dims].
+  Tile<float> at(const Int &dims, const Tile<float> &positions) const {
+    const auto power = [](const Tile<float> &exponent) {
+      return exp2(exponent * std::numbers::log2e_v<float>);
+    };
+    const auto away = (cast<float>(dims) - center) / width;
+    return expand(power(away * away * -0.5f) * peak + base, 0) *
+           expand(power(positions * -boostDecay) * boost + 1.0f, 1);
+  }
+};
+SECTILE_STRUCT(Gains, base, peak, center, width, boost, boostDecay)
+
+template <class T> struct RopeArguments {
+  View<const T, 4> x;
+  View<const std::int32_t, 2> positions;
+  View<T, 4> y;
+  Int offset;
+  Scalar<double> step;
+  Gains gains;
+};
+template <class T>
+SECTILE_STRUCT(RopeArguments<T>, x, positions, y, offset, step, gains)
 
 // A program turns the same rows of several heads at once: their angles are the same, and are made
 // while the rows are under way.
 template <class T>
 Kernel rope{
-    "rope", [](View<const T, 4> x, View<const std::int32_t, 2> positions, View<T, 4> y, Int offset,
-               Scalar<double> step, const RopeConfig &config) {
+    "rope", [](const RopeArguments<T> &a, const RopeConfig &config) {
       const RotaryShape shape{config.dims, config.rotary, config.interleaved};
       auto block = program_id(0), batch = program_id(2);
       const PieceTile<2> tile{{config.heads, config.m}, {program_id(1), block}};
-      const auto pieces = loadPieces(x.at(batch), tile, shape);
-      const SinCos angles =
-          config.given
-              ? rotationAngles(positions.at(batch).tile(config.m).load(block), shape, step)
-              : rotationAngles(block * config.m + arange(0, config.m) + offset, shape, step);
-      storePieces(y.at(batch), tile, shape,
-                  rotate(pieces, {expand(angles.sin, 0), expand(angles.cos, 0)}, config.back));
+      const auto rows = loadPieces(a.x.at(batch), tile, shape);
+      const auto turn = [&](const auto &positions) {
+        const SinCos angles = rotationAngles(positions, shape, a.step);
+        const auto weighed = [&](Pieces<float> pieces) {
+          for (std::size_t i = 0; config.weighs && i < pieces.size(); ++i)
+            pieces[i] = pieces[i] * expand(a.gains.at(shape.dimsOf(i), cast<float>(positions)), 0);
+          return pieces;
+        };
+        const auto rotated = [&](const Pieces<float> &pieces) {
+          return rotate(pieces, {expand(angles.sin, 0), expand(angles.cos, 0)}, config.back);
+        };
+        return config.back ? rotated(weighed(inFloat(rows))) : weighed(rotated(inFloat(rows)));
+      };
+      storePieces(a.y.at(batch), tile, shape,
+                  config.given ? turn(a.positions.at(batch).tile(config.m).load(block))
+                               : turn(block * config.m + arange(0, config.m) + a.offset));
     }};
+
+RopeOptions optionsOf(const Invocation &call, bool back) {
+  RopeOptions options = ropeOptions(call);
+  options.offset = call.options.integer("offset");
+  options.back = back;
+  return options;
+}
 
 KernelSpec makeSpec(bool back) {
   KernelSpec spec;
@@ -74,17 +115,9 @@ KernelSpec makeSpec(bool back) {
        .over = {back ? "dy" : "x"},
        .doc = back ? "gradient of x" : "the rows turned"},
   };
-  spec.options = rotationOptions();
-  spec.options.push_back({.name = "offset",
-                          .kind = OptionSpec::integer,
-                          .initial = "0",
-                          .samples = {"5", "-7"},
-                          .doc = "position of the first row"});
-  spec.options.push_back({.name = "layout",
-                          .kind = OptionSpec::choice,
-                          .initial = "bhsd",
-                          .choices = {"bhsd", "bshd"},
-                          .doc = "order of the axes in memory"});
+  spec.add_options(rotationOptions());
+  spec.add_options({{"offset: integer = 0 e.g. 5, -7", "position of the first row"},
+                    {"layout: bhsd|bshd = bhsd", "order of the axes in memory"}});
   spec.config = {{"m", "rows of one program"},
                  {"heads", "heads that share a row's angles"},
                  {"warps", "warps of one program"}};
@@ -102,22 +135,13 @@ KernelSpec makeSpec(bool back) {
   };
   spec.reference = [back](const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic) {
-    const RopeOptions options{call.options.choice("style") == "interleaved",
-                              call.options.number("theta"), rotaryDims(call),
-                              call.options.integer("offset"), back};
+    const RopeOptions options = optionsOf(call, back);
     return std::vector{ropeReference(inputs[0], inputs[1], options, arithmetic)};
   };
   if (back)
     spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &) {
-    // 64 elements for each thread: a row's angles for four heads, where there are as many.
-    const std::int64_t heads = std::bit_floor(
-        static_cast<std::uint64_t>(std::clamp<std::int64_t>(call.extent("H"), 1, 4)));
-    const std::int64_t dims =
-        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("D"), 16)));
-    return Config{{"m", std::clamp<std::int64_t>(8192 / (heads * dims), 1, 64)},
-                  {"heads", heads},
-                  {"warps", 4}};
+    return rowTiles(call.extent("H"), call.extent("D"));
   };
   spec.spaces = {
       {.axes = {{"m", {1, 2, 4, 8, 16, 32, 64}},
@@ -130,26 +154,63 @@ KernelSpec makeSpec(bool back) {
                 (config.at("heads") == 1 || config.at("heads") < 2 * call.extent("H"));
        }}};
   spec.apply = [back](Use &use) {
-    const Invocation &call = use.call;
-    RopeConfig chosen{use.field("m"), use.field("heads"), use.field("warps")};
-    chosen.dims = static_cast<int>(call.extent("D"));
-    chosen.rotary = static_cast<int>(rotaryDims(call));
-    chosen.interleaved = call.options.choice("style") == "interleaved";
-    chosen.given = call.has("positions");
-    chosen.back = back;
-    const Grid grid(ceilDiv(call.extent("S"), chosen.m), ceilDiv(call.extent("H"), chosen.heads),
-                    call.extent("B"));
-    const char *from = back ? "dy" : "x", *to = back ? "dx" : "y";
-    for_dtype<half, bfloat16, float>(call.dtype(from), [&]<class T>(T) {
-      use(rope<T>, grid, use.tensor<T, 4>(from), use.tensor<std::int32_t, 2>("positions"),
-          use.tensor<T, 4>(to), call.options.integer("offset"),
-          frequencyStep(call.options.number("theta"), chosen.rotary), chosen);
-    });
+    std::optional<Tensor<std::int32_t, 2>> positions;
+    if (use.has("positions"))
+      positions = use.tensor<std::int32_t, 2>("positions");
+    turnRows(use, anyTensor(use, back ? "dy" : "x"), anyTensor(use, back ? "dx" : "y"),
+             optionsOf(use.call, back), use.config, positions);
   };
   return spec;
 }
 
 } // namespace
+
+Config sectile::rowTiles(std::int64_t heads, std::int64_t dims) {
+  // 64 elements for each thread: a row's angles for four heads, where there are as many.
+  const auto together = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(heads, 1, 4))));
+  const auto width = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(dims, 16))));
+  return {{"m", std::clamp<std::int64_t>(8192 / (together * width), 1, 64)},
+          {"heads", together},
+          {"warps", 4}};
+}
+
+void sectile::turnRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,
+                       const Config &tiles,
+                       const std::optional<Tensor<std::int32_t, 2>> &positions) {
+  RopeConfig config;
+  for_each_field(config, [&](std::string_view name, auto &value) {
+    if (const auto field = tiles.find(std::string(name)); field != tiles.end())
+      value = static_cast<std::remove_reference_t<decltype(value)>>(field->second);
+  });
+  config.dims = static_cast<int>(x.extents[3]);
+  config.rotary = static_cast<int>(options.rotary);
+  config.interleaved = options.interleaved;
+  config.given = positions.has_value();
+  config.back = options.back;
+  config.weighs = options.gains.has_value();
+  const RowGains gains = options.gains.value_or(RowGains());
+  const Grid grid(ceilDiv(x.extents[2], config.m), ceilDiv(x.extents[1], config.heads),
+                  x.extents[0]);
+  for_dtype<half, bfloat16, float>(x.dtype, [&]<class T>(T) {
+    const auto from = x.as<T, 4>();
+    const auto to = y.as<T, 4>();
+    const auto places = positions.value_or(noTensor<std::int32_t, 2>());
+    use(rope<T>, grid, config,
+        {{"x", from},
+         {"positions", places},
+         {"y", to},
+         {"offset", options.offset},
+         {"step", frequencyStep(options.theta, options.rotary)},
+         {"base", gains.base},
+         {"peak", gains.peak},
+         {"center", gains.center},
+         {"width", gains.width},
+         {"boost", gains.boost},
+         {"boostDecay", gains.boostDecay}});
+  });
+}
 
 KernelSpec sectile::ropeSpec() { return makeSpec(false); }
 

@@ -21,6 +21,14 @@ struct RotaryShape {
   static int padded(int extent) { return (extent + 15) / 16 * 16; }
   int pairWidth() const { return padded(pairs()); }
   int restWidth() const { return padded(dims - rotary); }
+  // The dims that the elements of a piece are.
+  Int dimsOf(std::size_t piece) const {
+    if (piece == 2)
+      return arange(0, restWidth()) + rotary;
+    const auto pair = arange(0, pairWidth());
+    return interleaved ? pair * 2 + static_cast<int>(piece)
+                       : pair + static_cast<int>(piece) * pairs();
+  }
 };
 
 // Tiles [rows, pairWidth], [rows, pairWidth] and, where some dims do not turn, [rows, restWidth].
@@ -70,10 +78,6 @@ Pieces<std::remove_const_t<T>> loadPieces(const View<T, N> &rows, const PieceTil
         tile.load(rows.slice(last, shape.rotary, shape.dims - shape.rotary), shape.restWidth()));
   return pieces;
 }
-template <class T>
-auto loadPieces(const View<T, 2> &rows, const Int &block, int extent, const RotaryShape &shape) {
-  return loadPieces(rows, PieceTile<1>{{extent}, {block}}, shape);
-}
 
 // Converts to the view's type.
 template <class T, int N, class U>
@@ -91,12 +95,6 @@ void storePieces(const View<T, N> &rows, const PieceTile<N - 1> &tile, const Rot
     tile.store(rows.slice(last, shape.rotary, shape.dims - shape.rotary), shape.restWidth(),
                pieces[2]);
 }
-template <class T, class U>
-void storePieces(const View<T, 2> &rows, const Int &block, int extent, const RotaryShape &shape,
-                 const Pieces<U> &pieces) {
-  storePieces(rows, PieceTile<1>{{extent}, {block}}, shape, pieces);
-}
-
 // Of each row and pair, from the rows' positions.
 template <class Position>
 SinCos rotationAngles(const Position &positions, const RotaryShape &shape,
@@ -105,14 +103,19 @@ SinCos rotationAngles(const Position &positions, const RotaryShape &shape,
   return sinCosOf(phase(expand(positions, 1), expand(frequency, 0)));
 }
 
-// In float; by the negative angle with `back`, which is the gradient's way.
-template <class T>
-Pieces<float> rotate(const Pieces<T> &pieces, const SinCos &angles, bool back = false) {
-  const auto first = cast<float>(pieces[0]), second = cast<float>(pieces[1]);
+template <class T> Pieces<float> inFloat(const Pieces<T> &pieces) {
+  Pieces<float> result;
+  for (const Tile<T> &piece : pieces)
+    result.push_back(cast<float>(piece));
+  return result;
+}
+
+// By the negative angle with `back`, which is the gradient's way.
+inline Pieces<float> rotate(const Pieces<float> &pieces, const SinCos &angles, bool back = false) {
+  const auto &first = pieces[0], &second = pieces[1];
   const auto sin = back ? -angles.sin : angles.sin;
   Pieces<float> result{first * angles.cos - second * sin, second * angles.cos + first * sin};
-  for (std::size_t i = 2; i < pieces.size(); ++i)
-    result.push_back(cast<float>(pieces[i]));
+  result.insert(result.end(), pieces.begin() + 2, pieces.end());
   return result;
 }
 

@@ -1,14 +1,22 @@
-// What the specifications of kernels that turn rows have in common: how pairs are made, how many
-// turn, how fast.
+// What the kernels that turn rows have in common on the host: how pairs are made, how many turn,
+// how fast, and the launch that turns them.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/Use.h"
+#include "kernels/position/References.h"
 
 namespace sectile {
 
 // Options style, theta and rotary.
-std::vector<OptionSpec> rotationOptions();
+std::vector<OptionRow> rotationOptions();
 void checkRotation(const Invocation &call);
-// How many of the dims turn.
-std::int64_t rotaryDims(const Invocation &call);
+// As those say.
+RopeOptions ropeOptions(const Invocation &call);
+
+// The fields m, heads and warps for rows of so many dims.
+Config rowTiles(std::int64_t heads, std::int64_t dims);
+// y [B, H, S, D] are the rows of x turned; y may be x. positions: [B, S], or offset, offset + 1,
+// ...
+void turnRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,
+              const Config &tiles, const std::optional<Tensor<std::int32_t, 2>> &positions = {});
 
 } // namespace sectile

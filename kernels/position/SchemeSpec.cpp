@@ -7,22 +7,6 @@
 
 using namespace sectile;
 
-BandNumbers::BandNumbers(const Invocation &call) {
-  // Windows beyond any distance that there is are kept small, so that sums with them fit an Int.
-  constexpr std::int64_t farthest = 1 << 29;
-  auto window = [&](const char *name) -> std::int64_t {
-    return call.options.values.contains(name) ? call.options.integer(name) : -1;
-  };
-  left = window("window_left");
-  right = window("window_right");
-  if (call.options.flag("causal"))
-    right = 0;
-  leftBounded = left >= 0 && left < farthest;
-  rightBounded = right >= 0 && right < farthest;
-  left = leftBounded ? left : 0;
-  right = rightBounded ? right : 0;
-}
-
 ArgumentSpec scheme::queryLike(const std::string &name, const std::string &doc, bool output) {
   ArgumentSpec spec{.name = name,
                     .output = output,

@@ -5,14 +5,6 @@
 
 namespace sectile {
 
-// The band of keys that a query sees.
-struct BandNumbers {
-  bool leftBounded = false, rightBounded = false;
-  std::int64_t left = 0, right = 0;
-
-  explicit BandNumbers(const Invocation &call);
-};
-
 namespace scheme {
 
 // q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], the queries and the keys as many as are named.

@@ -320,7 +320,8 @@ KernelSpec sectile::blockSparseAttentionBackwardSpec() {
     const auto ofQueries = listPresent(use, numbers, true),
                ofKeys = listPresent(use, numbers, false);
     launchGradients(
-        use, numbers, modifiesScores(use, numbers), {}, [&](Use &use, const Launch &launch) {
+        use, numbers, modifiesScores(use, numbers), {}, GradientTensors(use),
+        [&](Use &use, const Launch &launch) {
           for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
             const auto with = [&](const auto &kernel, const Grid &grid,
                                   const flash::LoopConfig &loops, const auto &numbersOf,

@@ -22,12 +22,13 @@ KNOWN_SPILLS = {
     "scaled_matmul persistent=1 f8e4m3": 16,
     "scaled_matmul persistent=1 bias f8e4m3": 20,
     "attention D=256,Dv=256 persistent=1 bias f16": 148,  # not the default
+    "rope_attention attention D=256,Dv=256 persistent=1 bias f16": 148,  # nor here
+    "exposb_attention attention D=256,Dv=256 persistent=1 bias f16": 164,  # nor here
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true f16": 40,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,
     "ring_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
-    "rerope_attention_backward rerope_attention_backward_keys D=128 f16": 24,
-    "rerope_attention_backward rerope_attention_backward_keys D=128 causal=true f16": 4,
+    "rope_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
 }
 

@@ -203,87 +203,96 @@ TEST_P(AttentionCounters, PackedSequencesAreReadAsOthers) {
   }
 }
 
-// Keys are turned once, by a launch of their own; what follows reads as attention does.
+// Queries and keys are turned once, by launches of their own; what follows is attention.
 TEST_P(AttentionCounters, RowsAreTurnedOnce) {
   for (const char *kernel : {"rope_attention", "exposb_attention"})
     for (const char *style : {"half", "interleaved"}) {
-      const KernelCase test{kernel, extents, {{"style", style}, {"causal", "true"}}, {}, "f16"};
+      const KernelCase test{kernel, withDv(), {{"style", style}, {"causal", "true"}}, {}, "f16"};
       const auto counted = countAll(test);
-      ASSERT_EQ(counted.size(), 2u);
-      EXPECT_EQ(counted[0].first, "turn_rows");
-      expectMoved(counted[0].second, length * row, length * row);
+      ASSERT_EQ(counted.size(), 3u);
+      EXPECT_EQ(counted[0].first, "rope");
+      expectMoved(counted[0].second, rows * row, rows * row);
+      expectMoved(counted[1].second, length * row, length * row);
+      EXPECT_EQ(counted[2].first, "attention");
       const std::uint64_t keys = heads * seen(field(test, "m"), field(test, "n"), true);
-      expectMoved(counted[1].second, rows * row + 2 * keys, rows * row + rows * 4);
-      expectNoConflicts(counted[1].second);
-      expectProducts(counted[1].second, 2 * keys / 2 * field(test, "m"));
+      expectMoved(counted[2].second, rows * row + 2 * keys, rows * row + rows * 4);
+      expectNoConflicts(counted[2].second);
+      expectProducts(counted[2].second, 2 * keys / 2 * field(test, "m"));
     }
-}
-
-// One block of queries turns the keys itself.
-TEST_P(AttentionCounters, KeysOfOneBlockAreTurnedInPlace) {
-  Extents one = extents;
-  one["Sq"] = 1;
-  const auto counted = countAll({"rope_attention", one, {}, {}, "f16"});
-  ASSERT_EQ(counted.size(), 1u);
-  expectRead(counted[0].second, heads * (row + 2 * length * row));
 }
 
 TEST_P(AttentionCounters, GradientsOfTurnedRows) {
   for (const char *kernel : {"rope_attention_backward", "exposb_attention_backward"}) {
-    const KernelCase test{kernel, extents, {{"causal", "true"}}, {}, "f16"};
+    const KernelCase test{kernel, withDv(), {{"causal", "true"}}, {}, "f16"};
     const auto counted = countAll(test);
-    ASSERT_EQ(counted.size(), 4u);
-    expectMoved(counted[0].second, rows * row, rows * row);
-    expectMoved(counted[1].second, length * row, length * row);
-    const std::uint64_t m = field(test, "m"), n = field(test, "n"), warps = field(test, "warps");
-    const std::uint64_t keys = heads * seen(m, n, true), queries = heads * seen(n, m, true, true);
-    expectRead(counted[2].second, 3 * rows * row + 2 * keys, statistics(rows, warps));
-    EXPECT_EQ(counted[2].second.globalStore.bytes, rows * row + rows * 4);
-    expectProducts(counted[2].second, 3 * keys / 2 * m);
-    expectRead(counted[3].second, 2 * length * row + 2 * queries,
-               statistics(queries / row, warps, 2));
-    EXPECT_EQ(counted[3].second.globalStore.bytes, 2 * length * row);
-    expectProducts(counted[3].second, 4 * queries / 2 * n);
-    for (const std::size_t launch : {2, 3})
+    ASSERT_EQ(counted.size(), 7u);
+    for (const std::size_t launch : {0, 5})
+      expectMoved(counted[launch].second, rows * row, rows * row);
+    for (const std::size_t launch : {1, 6})
+      expectMoved(counted[launch].second, length * row, length * row);
+    const std::uint64_t keys = heads * seen(field(test, "q_m"), field(test, "q_n"), true),
+                        queries =
+                            heads * seen(field(test, "kv_n"), field(test, "kv_m"), true, true);
+    EXPECT_EQ(counted[3].first, "attention_backward_q");
+    expectRead(counted[3].second, 2 * rows * row + 2 * keys,
+               statistics(rows, field(test, "q_warps"), 2));
+    expectProducts(counted[3].second, 3 * keys / 2 * field(test, "q_m"));
+    EXPECT_EQ(counted[4].first, "attention_backward_kv");
+    expectRead(counted[4].second, 2 * length * row + 2 * queries,
+               statistics(queries / row, field(test, "kv_warps"), 2));
+    expectProducts(counted[4].second, 4 * queries / 2 * field(test, "kv_n"));
+    for (const std::size_t launch : {3, 4})
       expectNoConflicts(counted[launch].second);
   }
 }
 
-// Of two sets of keys a block reads the one that it needs, both where the window's edge runs
-// through it: blocks of 32 that are 33 to 95 places apart, two blocks away.
-TEST_P(AttentionCounters, OnlyBlocksAtTheWindowsEdgeReadBothSets) {
-  constexpr std::uint64_t blocks = length / 32, block = 32 * row;
+// Of near keys the blocks that are near to any query of a block are read, of far ones in causal
+// order those that are far from any: blocks of 32 where keys are near up to 63 places away.
+TEST_P(AttentionCounters, NearAndFarKeysAreReadWhereTheyAre) {
+  constexpr std::uint64_t blocks = length / 32, block = 32 * row, all = blocks * blocks;
   for (const bool causal : {true, false})
     for (const bool edge : {true, false}) {
-      const std::uint64_t visible = causal ? blocks * (blocks + 1) / 2 : blocks * blocks;
-      const std::uint64_t both = edge ? (causal ? 1 : 2) * (blocks - 2) : 0;
-      const Counters counters =
-          count({"rerope_attention",
-                 extents,
-                 {{"causal", causal ? "true" : "false"}, {"window", edge ? "64" : "1000"}},
-                 {},
-                 "f16",
-                 {{"m", 32}, {"n", 32}}});
-      expectMoved(counters, 2 * rows * row + heads * (2 * visible + both) * block,
-                  rows * row + rows * 4);
-      expectNoConflicts(counters);
-      expectProducts(counters, heads * (2 * visible + both) * block / 2 * 32);
+      const auto counted =
+          countAll({"rerope_attention",
+                    withDv(),
+                    {{"causal", causal ? "true" : "false"}, {"window", edge ? "64" : "1000"}},
+                    {},
+                    "f16",
+                    {{"m", 32}, {"n", 32}}});
+      ASSERT_EQ(counted.size(), 3u);
+      const std::uint64_t below = 3 * blocks - 3,
+                          visible = causal ? blocks * (blocks + 1) / 2 : all;
+      const std::uint64_t near = !edge ? visible : causal ? below : 2 * below - blocks;
+      const std::uint64_t far = !causal ? all : edge ? (blocks - 1) * (blocks - 2) / 2 : 0;
+      for (const auto &[launch, pairs] : {std::pair{0u, near}, {1u, far}}) {
+        const Counters &counters = counted[launch].second;
+        expectMoved(counters, rows * row + heads * 2 * pairs * block, rows * (2 * row + 4));
+        expectNoConflicts(counters);
+        expectProducts(counters, heads * 2 * pairs * block / 2 * 32);
+      }
+      EXPECT_EQ(counted[2].first, "attention_merge");
+      expectRead(counted[2].second, 2 * rows * (2 * row + 4), 2 * statistics(rows, 4));
+      EXPECT_EQ(counted[2].second.globalStore.bytes, rows * (row + 4));
     }
 }
 
 TEST_P(AttentionCounters, GradientsOfTwoSets) {
-  const KernelCase test{
-      "rerope_attention_backward", extents, {{"causal", "true"}, {"window", "64"}}, {}, "f16",
-      {{"m", 32}, {"n", 32}}};
-  const auto counted = countAll(test);
-  ASSERT_EQ(counted.size(), 2u);
+  const KernelCase test{"rerope_attention_backward",
+                        withDv(),
+                        {{"causal", "true"}, {"window", "64"}},
+                        {},
+                        "f16",
+                        {{"q_m", 32}, {"q_n", 32}, {"kv_m", 32}, {"kv_n", 32}}};
   constexpr std::uint64_t blocks = length / 32, block = 32 * row;
-  const std::uint64_t visible = blocks * (blocks + 1) / 2, both = blocks - 2;
-  const std::uint64_t warps = field(test, "warps");
-  expectRead(counted[0].second, 4 * rows * row + heads * (2 * visible + both) * block,
-             statistics(rows, warps));
-  expectRead(counted[1].second, 3 * length * row + heads * (2 * visible + both) * block,
-             statistics(heads * visible * 32, warps, 2));
+  const auto counted = countAll(test);
+  ASSERT_EQ(counted.size(), 9u);
+  for (const auto &[first, pairs] :
+       {std::pair{0u, 3 * blocks - 3}, {4u, (blocks - 1) * (blocks - 2) / 2}}) {
+    EXPECT_EQ(counted[first + 1].first, "attention_backward_q");
+    expectProducts(counted[first + 1].second, 3 * heads * pairs * block / 2 * 32);
+    EXPECT_EQ(counted[first + 2].first, "attention_backward_kv");
+    expectProducts(counted[first + 2].second, 4 * heads * pairs * block / 2 * 32);
+  }
   for (const auto &[name, counters] : counted)
     expectNoConflicts(counters);
 }

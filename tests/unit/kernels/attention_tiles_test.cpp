@@ -246,7 +246,7 @@ TEST_P(AttentionTiles, AreTakenAndCompileAsPlanned) {
 
 // What finds a program's sequence needs no whole block of threads: warps of their own still copy.
 TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
-  for (const std::int64_t width : {64, 128}) {
+  for (const std::int64_t width : {128, 256}) {
     const Invocation call =
         resolveTypical(findKernel("attention_varlen"), "f16",
                        {{"Tq", 16384}, {"Tk", 16384}, {"B1", 17}, {"D", width}, {"Dv", width}},

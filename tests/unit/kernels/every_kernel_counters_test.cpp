@@ -409,8 +409,9 @@ Bytes operator*(double times, const Bytes &a) { return {times * a.least, times *
 
 /// Those of attention itself: an earlier launch reads o, dO and the rows' logarithms, these by each
 /// of its four warps, and leaves two statistics.
-Reads attentionGradients(const Plan &p, const Sides &sides) {
-  Reads reads = gradients(p, sides);
+Reads attentionGradients(const Plan &p, const Sides &sides, const char *q = "q",
+                         const char *k = "k") {
+  Reads reads = gradients(p, sides, q, k);
   reads.at("do") = reads.at("do") + p.bytes("do");
   reads.at("lse") = {statistic(p), 4 * statistic(p)};
   reads.insert({{"o", p.bytes("o")}, {"scratch", 2 * sides.ofBoth(p)}});
@@ -606,42 +607,52 @@ const std::vector<Expectation> &attentions() {
          return reads;
        },
        {{"slices", "2"}}},
-      // Keys are turned once, and read turned.
+      // Queries and keys are turned once, and read turned; dq and dk are turned back.
       {{"rope_attention", "exposb_attention"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
-         const double times = timesOfKeys(p, p.tiles("Sq", "m"));
-         return Reads{{"q", p.bytes("q")},
-                      {"k", p.bytes("k")},
-                      {"scratch", p.bytes("k") * times},
-                      {"v", p.bytes("v") * times}};
+         Reads reads = forward(p, p.tiles("Sq", "m"));
+         reads.insert_or_assign("scratch", reads.at("q") + reads.at("k"));
+         for (const char *turned : {"q", "k"})
+           reads.at(turned) = p.bytes(turned);
+         return reads;
        }},
-      // Queries too.
       {{"rope_attention_backward", "exposb_attention_backward"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
-         const Sides sides = sidesOf(p);
-         Reads reads = gradients(p, sides);
-         const Bytes turned = reads.at("q") + reads.at("k") + sides.ofKeys(p);
-         reads.at("q") = p.bytes("q");
-         reads.at("k") = p.bytes("k");
-         return with(reads, {{"o", p.bytes("o")}, {"scratch", turned}});
+         Reads reads = attentionGradients(p, sidesOf(p, "q_m", "kv_n", "q_warps", "kv_warps"));
+         reads.at("scratch") = reads.at("scratch") + reads.at("q") + reads.at("k");
+         for (const char *turned : {"q", "k", "dq", "dk"})
+           reads.insert_or_assign(turned, p.bytes(turned));
+         return reads;
        }},
-      // Of the two sets of keys a block reads the one that it needs.
+      // All blocks are near. For far keys, which may lie on either side, all are read as well. What
+      // the merge reads is f32, and logarithms by each of four warps.
       {{"rerope_attention"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
-         return with(forward(p, p.tiles("Sq", "m"), "q1", "k1"), {{"q2", p.bytes("q2")}});
+         Reads reads = forward(p, p.tiles("Sq", "m"), "q1", "k1");
+         const double logarithms = 2 * p.bytes("lse"), parts = 4 * p.bytes("o");
+         reads.insert_or_assign("q2", reads.at("q1"));
+         reads.insert_or_assign("k2", reads.at("k1"));
+         reads.at("v") = 2 * reads.at("v");
+         reads.insert_or_assign("scratch", Bytes(parts + logarithms, parts + 4 * logarithms));
+         return reads;
        },
        {{"window", "1000"}}},
       {{"rerope_attention_backward"},
-       heads,
+       headsWithDv(),
        [](const Plan &p) {
-         const Sides sides = sidesOf(p);
-         return with(gradients(p, sides, "q1", "k1"), {{"q2", p.bytes("q2")},
-                                                       {"k2", p.bytes("k2")},
-                                                       {"o", p.bytes("o")},
-                                                       {"scratch", sides.ofKeys(p)}});
+         const Sides sides = sidesOf(p, "q_m", "kv_n", "q_warps", "kv_warps");
+         Reads reads = attentionGradients(p, sides, "q1", "k1");
+         for (auto &[name, bytes] : reads)
+           if (name != "q1" && name != "k1")
+             bytes = 2 * bytes;
+         reads.insert_or_assign("q2", reads.at("q1"));
+         reads.insert_or_assign("k2", reads.at("k1"));
+         const double sums = 4 * (p.bytes("k1") + p.bytes("v"));
+         reads.at("scratch") = reads.at("scratch") + Bytes(p.field("kv_parts") * sums);
+         return reads;
        },
        {{"window", "1000"}}},
       {{"stick_breaking_attention"},

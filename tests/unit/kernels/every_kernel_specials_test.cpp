@@ -23,8 +23,11 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
   if (kernel == "linear_recurrence")
     return {"o"};
   // A key is hidden where its score is -inf.
+  if (kernel == "rerope_attention_backward")
+    return {"dk1", "dv"};
   if (kernel == "attention_backward" || kernel == "attention_varlen_backward" ||
-      kernel == "ring_attention_backward")
+      kernel == "ring_attention_backward" || kernel == "rope_attention_backward" ||
+      kernel == "exposb_attention_backward")
     return {"dk", "dv"};
   return {};
 }

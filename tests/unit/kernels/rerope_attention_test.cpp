@@ -1,6 +1,7 @@
 // rerope_attention and its gradients: two sets of queries and keys, chosen by distance.
+#include "AttentionTest.h"
 #include "PositionAttentionTest.h"
-#include "kernels/position/References.h"
+#include "kernels/References.h"
 #include <cmath>
 #include <sectile/error.h>
 #include <sectile/library.h>
@@ -12,18 +13,18 @@ class Rerope : public OnDevice {};
 SECTILE_INSTANTIATE_ON(Rerope, "virtual:sm_80,virtual:sm_90a");
 
 // Blocks of 16, so that a few dozen positions have near, mixed and far ones.
-static const Config blocks{{"m", 16}, {"n", 16}};
+static const Config blocks{{"m", 16}, {"n", 16}},
+    backwardBlocks{{"q_m", 16}, {"q_n", 16}, {"kv_m", 16}, {"kv_n", 16}};
 
 static KernelCase forward(std::map<std::string, std::int64_t> extents, Assignments options,
-                          const char *dtype = "") {
-  return {"rerope_attention", std::move(extents), std::move(options), {}, dtype, blocks};
+                          const char *dtype = "", std::vector<std::string> with = {}) {
+  return {
+      "rerope_attention", std::move(extents), std::move(options), std::move(with), dtype, blocks};
 }
 static KernelCase back(std::map<std::string, std::int64_t> extents, Assignments options,
-                       const char *dtype = "") {
-  KernelCase test =
-      backward("rerope_attention_backward", std::move(extents), std::move(options), dtype);
-  test.config = blocks;
-  return test;
+                       const char *dtype = "", std::vector<std::string> with = {}) {
+  return consistent({"rerope_attention_backward", std::move(extents), std::move(options),
+                     std::move(with), dtype, backwardBlocks});
 }
 
 TEST_P(Rerope, EveryWindow) {
@@ -43,6 +44,67 @@ TEST_P(Rerope, IsRightAtEveryEdge) {
       expectRight(device, forward(extents, {{"window", "9"}, {"causal", causal}}));
       expectRight(device, back(extents, {{"window", "9"}, {"causal", causal}}));
     }
+}
+
+// Far keys on either side, or on one, of which the options may hide all.
+TEST_P(Rerope, WindowsWithinWindows) {
+  const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Sq", 70}, {"Sk", 75}};
+  for (const char *window : {"0", "7", "30"})
+    for (const char *left : {"-1", "0", "5", "40"})
+      for (const char *right : {"-1", "0", "5", "40"}) {
+        const Assignments options{
+            {"window", window}, {"window_left", left}, {"window_right", right}};
+        expectRight(device, forward(extents, options));
+        expectRight(device, back(extents, options));
+      }
+}
+
+TEST_P(Rerope, TakesEveryOptionOfAttention) {
+  for (const AttentionFeature &feature : attentionFeatures())
+    for (const char *window : {"0", "9", "1000"}) {
+      std::map<std::string, std::int64_t> extents{{"B", 1}, {"Hq", 4}};
+      extents.insert(feature.extents.begin(), feature.extents.end());
+      Assignments options = feature.options;
+      options.emplace_back("window", window);
+      expectRight(device, forward(extents, options, "", feature.with));
+      expectRight(device, back(extents, options, "", feature.with));
+    }
+  for (const auto &single : {std::vector<std::string>{}, {"bias", "mask", "sinks"}}) {
+    KernelCase all = forward({{"Hq", 4}}, {{"causal", "true"}, {"window", "9"}, {"softcap", "2"}},
+                             "f32", {"bias", "mask", "sinks"});
+    all.single = single;
+    expectRight(device, all);
+    all = back({{"Hq", 4}}, {{"causal", "true"}, {"window", "9"}, {"softcap", "2"}}, "bf16",
+               {"bias", "mask", "sinks"});
+    all.single = single;
+    expectRight(device, consistent(all));
+  }
+}
+
+TEST_P(Rerope, FewQueriesOfManyKeys) {
+  for (std::int64_t queries : {1, 3})
+    for (const char *causal : {"true", "false"})
+      for (const char *window : {"0", "20", "1000"}) {
+        KernelCase test{"rerope_attention",
+                        {{"B", 1}, {"Hq", 4}, {"Sq", queries}, {"Sk", 301}},
+                        {{"causal", causal}, {"window", window}},
+                        {"sinks"}};
+        for (std::int64_t splits : {1, 3}) {
+          test.config = {{"splits", splits}};
+          EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("packed"), 1);
+          expectRight(device, test);
+        }
+      }
+}
+
+// Parts of several programs, or sums in any order, for both sets.
+TEST_P(Rerope, WaysToSumGradients) {
+  KernelCase test = back({{"B", 1}, {"Hq", 4}, {"Hkv", 1}}, {{"window", "9"}});
+  test.config["kv_parts"] = 2;
+  expectRight(device, test);
+  test = back({{"B", 1}}, {{"window", "9"}, {"causal", "true"}, {"unordered", "true"}});
+  test.config["fused"] = 1;
+  expectRight(device, test);
 }
 
 TEST_P(Rerope, TakesEveryOption) {
@@ -108,7 +170,9 @@ TEST(ReropeReference, ByHand) {
   };
   const std::vector<HostArray> inputs{array({1}), array({10}), array({1, 2, 3}), array({.5, 6, 7}),
                                       array({1, 0, 0})};
-  const auto result = reropeAttentionReference(inputs, {{.scale = 1}, 2}, Arithmetic::exact);
+  const auto result = attentionReference(
+      inputs[0], inputs[2], inputs[4],
+      {.scale = 1, .farQueries = &inputs[1], .farKeys = &inputs[3], .far = 2}, Arithmetic::exact);
   const double sum = std::exp(10 * .5) + std::exp(2) + std::exp(3);
   EXPECT_NEAR(result.lse.to_double()[0], std::log(sum), 1e-12);
   EXPECT_NEAR(result.o.to_double()[0], std::exp(5) / sum, 1e-12);
@@ -125,6 +189,15 @@ TEST(ReropeReference, Gradients) {
                    {{"Sq", 6}, {"Sk", 5}, {"D", 16}},
                    {{"scale", "0.6"}, {"layout", "bshd"}, {"window", "2"}}},
                   "rerope_attention_backward");
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    Assignments options = feature.options;
+    options.emplace_back("window", "3");
+    expectGradients({"rerope_attention",
+                     {{"B", 1}, {"Hq", 4}, {"Sq", 7}, {"Sk", 9}, {"D", 16}, {"Dv", 17}},
+                     options,
+                     feature.with},
+                    "rerope_attention_backward");
+  }
 }
 
 // A window that is one off, one taken for a mask's, and none at all.

@@ -1,4 +1,5 @@
 // rope_attention and exposb_attention with their gradients.
+#include "AttentionTest.h"
 #include "PositionAttentionTest.h"
 #include "kernels/position/References.h"
 #include <cmath>
@@ -13,15 +14,23 @@ SECTILE_INSTANTIATE_ON(RotaryAttention, "virtual:sm_80,virtual:sm_90,virtual:sm_
 
 namespace {
 
-const std::vector<Assignments> choices{{{"causal", "true"}},
-                                       {{"style", "interleaved"}},
-                                       {{"rotary", "12"}},
-                                       {{"theta", "30"}},
-                                       {{"window_left", "9"}},
-                                       {{"window_left", "4"}, {"window_right", "3"}},
-                                       {{"window_left", "0"}, {"window_right", "0"}},
-                                       {{"scale", "0.7"}},
-                                       {{"layout", "bshd"}}};
+std::vector<AttentionFeature> features() {
+  std::vector<AttentionFeature> all = attentionFeatures();
+  for (const Assignments &options : {Assignments{{"style", "interleaved"}},
+                                     {{"rotary", "12"}},
+                                     {{"theta", "30"}},
+                                     {{"window_left", "0"}, {"window_right", "0"}},
+                                     {{"layout", "bshd"}}})
+    all.push_back({options});
+  return all;
+}
+
+/// Of a kernel with a feature; of a backward one the call of what the forward one gives.
+KernelCase with(const AttentionFeature &feature, const char *kernel,
+                std::map<std::string, std::int64_t> extents, const char *dtype = "") {
+  extents.insert(feature.extents.begin(), feature.extents.end());
+  return sound({kernel, extents, feature.options, feature.with, dtype});
+}
 
 Assignments both(Assignments a, const Assignments &b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -40,23 +49,36 @@ TEST_P(RotaryAttention, IsRightAtEveryEdge) {
   for (std::int64_t width : {16, 24, 40, 128})
     for (const char *style : {"half", "interleaved"})
       expectRight(device, {"rope_attention", {{"D", width}, {"B", 1}}, {{"style", style}}});
-  expectRight(device, {"rope_attention", {{"D", 256}, {"B", 1}, {"Hq", 1}}});
+  expectRight(device, {"rope_attention", {{"D", 33}, {"B", 1}}, {{"rotary", "6"}}});
+  expectRight(device, {"rope_attention", {{"D", 256}, {"Dv", 256}, {"B", 1}, {"Hq", 1}}});
 }
 
 TEST_P(RotaryAttention, TakesEveryOption) {
-  // One block of queries turns its keys itself; for several a launch of its own does.
-  for (const bool several : {false, true})
-    for (const Assignments &options : choices) {
-      KernelCase test{forwards[several], {{"Hq", 4}, {"Hkv", 2}, {"B", 1}}, options};
-      if (several)
-        test.config = {{"m", 16}};
-      expectRight(device, test);
+  for (const AttentionFeature &feature : features())
+    for (const char *kernel : forwards) {
+      expectRight(device, with(feature, kernel, {{"Hq", 4}, {"B", 1}}));
+      KernelCase small = with(feature, kernel, {{"Hq", 4}, {"B", 1}, {"Sq", 65}, {"Sk", 37}});
+      small.config = {{"m", 16}, {"n", 16}};
+      expectRight(device, small);
     }
-  expectRight(device, {"rope_attention", {{"B", 1}}, {{"rotary", "12"}}, {}, "", {{"m", 16}}});
-  expectRight(device, {"exposb_attention", {{"B", 1}}, {{"style", "interleaved"}}});
   for (const char *kernel : forwards)
     for (const char *dtype : {"bf16", "f32"})
       expectRight(device, {kernel, {{"B", 1}}, {{"causal", "true"}}, {}, dtype});
+  expectRight(device, {"rope_attention", {{"B", 1}}, {{"precision", "tf32"}}, {}, "f32"});
+}
+
+// The heads that share keys are rows of one block, and programs have a part of the keys each.
+TEST_P(RotaryAttention, FewQueriesOfManyKeys) {
+  for (const char *kernel : forwards)
+    for (std::int64_t queries : {1, 3})
+      for (const AttentionFeature &feature : features())
+        if (feature.options.empty() || feature.options.front().first != "dropout") {
+          KernelCase test =
+              with(feature, kernel, {{"B", 1}, {"Hq", 4}, {"Sq", queries}, {"Sk", 301}});
+          test.config = {{"splits", queries}};
+          EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("packed"), 1);
+          expectRight(device, test);
+        }
 }
 
 TEST_P(RotaryAttention, ConstantsOfExposbAreOptions) {
@@ -71,16 +93,29 @@ TEST_P(RotaryAttention, ConstantsOfExposbAreOptions) {
 
 TEST_P(RotaryAttention, GradientsAreRight) {
   for (const char *kernel : backwards) {
-    for (const Assignments &options : choices)
-      expectRight(device, backward(kernel, {{"B", 1}, {"Hq", 2}}, options));
+    for (const AttentionFeature &feature : features())
+      expectRight(device, with(feature, kernel, {{"B", 1}, {"Hq", 2}}));
     expectRight(device, backward(kernel, {{"B", 1}}, {{"causal", "true"}}, "bf16"));
     expectRight(device, backward(kernel, {{"B", 1}}, {{"style", "interleaved"}}, "f32"));
+    expectRight(device, backward(kernel, {{"B", 1}, {"Sq", 70}}, {{"softcap", "2"}}, "f32"));
+    KernelCase parts = backward(kernel, {{"B", 1}, {"Hq", 4}, {"Hkv", 1}});
+    parts.config = {{"kv_parts", 2}};
+    expectRight(device, parts);
   }
   for (const auto &[queries, keys] : {std::pair{1, 1}, {65, 63}, {0, 5}, {5, 0}, {20, 70}})
     expectRight(device, backward("rope_attention_backward", {{"Sq", queries}, {"Sk", keys}},
                                  {{"causal", "true"}}));
   for (std::int64_t width : {24, 128})
-    expectRight(device, backward("rope_attention_backward", {{"D", width}, {"B", 1}}));
+    expectRight(device,
+                backward("rope_attention_backward", {{"D", width}, {"Dv", width}, {"B", 1}}));
+}
+
+// dq is summed in any order, and turned back after that.
+TEST_P(RotaryAttention, UnorderedGradients) {
+  KernelCase test = backward("exposb_attention_backward", {{"B", 1}, {"Sq", 70}},
+                             {{"causal", "true"}, {"unordered", "true"}});
+  test.config = {{"fused", 1}};
+  expectRight(device, test);
 }
 
 TEST_P(RotaryAttention, TakesAnyStrides) {
@@ -142,44 +177,52 @@ TEST(RotaryAttentionElsewhere, OnTheInterpreterAndOtherChips) {
 }
 
 TEST(RotaryAttentionReference, Gradients) {
-  const std::map<std::string, std::int64_t> extents{{"B", 1},  {"Hq", 4},  {"Hkv", 2},
-                                                    {"Sq", 9}, {"Sk", 12}, {"D", 16}};
+  const std::map<std::string, std::int64_t> extents{{"B", 1},   {"Hq", 4}, {"Hkv", 2}, {"Sq", 9},
+                                                    {"Sk", 12}, {"D", 16}, {"Dv", 17}};
   for (std::size_t kernel : {0, 1}) {
-    for (const Assignments &options : choices)
-      expectGradients({forwards[kernel], extents, options}, backwards[kernel]);
+    for (const AttentionFeature &feature : features())
+      expectGradients({forwards[kernel], extents, feature.options, feature.with},
+                      backwards[kernel]);
     std::mt19937_64 random(17);
-    for (int i = 0; i < 8; ++i)
-      expectGradients(
-          {forwards[kernel], extents,
-           both(choices[random() % choices.size()], choices[random() % choices.size()])},
-          backwards[kernel]);
+    const auto drawn = [&, all = features()] { return all[random() % all.size()]; };
+    for (int i = 0; i < 8; ++i) {
+      const AttentionFeature first = drawn(), second = drawn();
+      expectGradients({forwards[kernel], extents, both(first.options, second.options), first.with},
+                      backwards[kernel]);
+    }
   }
 }
 
 // Two keys at distances 0 and 1, worked by hand.
 TEST(RotaryAttentionReference, ExposbByHand) {
-  RotaryOptions options{.scheme = {.scale = 1}, .theta = 100, .rotary = 2, .expo = true};
-  options.gainBase = 0.8;
-  options.gainPeak = 0.4;
-  options.gainCenter = 0;
-  options.gainWidth = 1;
-  options.boost = 0.2;
-  options.boostDecay = 0.001;
-  options.nearBase = 0.7;
-  options.nearPeak = 0.3;
-  options.nearDecay = 0.005;
-  const HostArray q(DType::float64, {1, 1, 1, 2}, std::vector<double>{1, 2});
-  const HostArray k(DType::float64, {1, 1, 2, 2}, std::vector<double>{3, 4, 5, 6});
-  const HostArray v(DType::float64, {1, 1, 2, 2}, std::vector<double>{1, 0, 0, 1});
+  const Assignments options{{"scale", "1"},       {"theta", "100"},         {"gain_base", "0.8"},
+                            {"gain_peak", "0.4"}, {"gain_center", "0"},     {"gain_width", "1"},
+                            {"boost", "0.2"},     {"boost_decay", "0.001"}, {"near_base", "0.7"},
+                            {"near_peak", "0.3"}, {"near_decay", "0.005"},  {"rotary", "2"}};
+  const Invocation call =
+      resolveCase({"exposb_attention",
+                   {{"B", 1}, {"Hq", 1}, {"Hkv", 1}, {"Sq", 1}, {"Sk", 2}, {"D", 16}, {"Dv", 16}},
+                   options});
+  // Of 16 numbers all but the first are 0.
+  const auto rows = [](std::initializer_list<std::pair<double, double>> firsts) {
+    std::vector<double> values;
+    for (const auto &[a, b] : firsts) {
+      values.insert(values.end(), {a, b});
+      values.insert(values.end(), 14, 0);
+    }
+    return HostArray(DType::float64, {1, 1, static_cast<std::int64_t>(firsts.size()), 16}, values);
+  };
+  const std::vector<HostArray> inputs{
+      rows({{1, 2}}), rows({{3, 4}, {5, 6}}), rows({{1, 0}, {0, 1}}), {}, {}, {}};
   // The query is at position 1, as the last key.
   const double c = std::cos(1.0), s = std::sin(1.0), boost = 1 + 0.2 * std::exp(-0.001);
   const double g0 = 1.2, g1 = 0.8 + 0.4 * std::exp(-0.5);
   const double q0 = g0 * boost * (c - 2 * s), q1 = g1 * boost * (2 * c + s);
   const double far = (q0 * g0 * 1.2 * 3 + q1 * g1 * 1.2 * 4) * (0.7 + 0.3 * std::exp(-0.005));
   const double near = q0 * g0 * boost * (5 * c - 6 * s) + q1 * g1 * boost * (6 * c + 5 * s);
-  const auto result = rotaryAttentionReference(q, k, v, options, Arithmetic::exact);
-  EXPECT_NEAR(result.lse.to_double()[0], std::log(std::exp(far) + std::exp(near)), 1e-12);
-  EXPECT_NEAR(result.o.to_double()[0], 1 / (1 + std::exp(near - far)), 1e-12);
+  const auto result = call.kernel->reference(call, inputs, Arithmetic::exact);
+  EXPECT_NEAR(result[1].to_double()[0], std::log(std::exp(far) + std::exp(near)), 1e-12);
+  EXPECT_NEAR(result[0].to_double()[0], 1 / (1 + std::exp(near - far)), 1e-12);
 }
 
 // The mistakes of public kernels for these gradients, each seen by the harness.
@@ -197,13 +240,19 @@ TEST(RotaryAttentionReference, PlantedMistakesAreSeen) {
   }
   for (const Assignments &wrong : {Assignments{{"style", "interleaved"}}, {{"window_left", "30"}}})
     expectSeen(device, {"rope_attention", one}, {"rope_attention", one, wrong}, "o");
+  for (const char *kernel : {"rope_attention", "exposb_attention", "rope_attention_backward"})
+    for (const AttentionFeature &feature : attentionFeatures())
+      if (feature.extents.empty())
+        expectMissed(device, kernel, feature);
 }
 
 TEST(RotaryAttentionReference, RefusesWhatItCannotDo) {
   for (const Assignments &options : {Assignments{{"rotary", "7"}},
                                      {{"rotary", "34"}},
                                      {{"theta", "0"}},
-                                     {{"window_left", "-2"}}})
+                                     {{"window_left", "-2"}},
+                                     {{"softcap", "-1"}},
+                                     {{"dropout", "1"}}})
     EXPECT_THROW(resolveCase({"rope_attention", {}, options}), InputError);
   EXPECT_THROW(resolveCase({"rope_attention", {{"D", 8}}}), InputError);
   EXPECT_THROW(resolveCase({"rope_attention", {{"Hq", 3}, {"Hkv", 2}}}), InputError);

@@ -42,18 +42,18 @@ struct Numbers {
 };
 SECTILE_STRUCT(Numbers, group, scale, seed, threshold, grow)
 
-template <class T> struct ForwardTensors {
+template <class T, class Out = T> struct ForwardTensors {
   View<const T, 4> q, k, v;   // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
-  View<T, 4> o;               // [B, Hq, Sq, Dv]
+  View<Out, 4> o;             // [B, Hq, Sq, Dv]
   View<float, 3> lse;         // [B, Hq, Sq]
   View<const float, 2> sinks; // [Hq, R]
 };
-template <class T>
-SECTILE_STRUCT(ForwardTensors<T>, q, k, v, o, lse, sinks)
+template <class T, class Out>
+SECTILE_STRUCT((ForwardTensors<T, Out>), q, k, v, o, lse, sinks)
 
 // The forward pass of one program, or of one after another.
-template <class T>
-void traceForward(const LoopConfig &config, const ForwardTensors<T> &tensors,
+template <class T, class Out>
+void traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
                   const Numbers &numbers, const Modifier &modifier,
                   const AnyVisibility &visibility);
 
