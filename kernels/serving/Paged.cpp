@@ -220,7 +220,11 @@ void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, int splits
            {"grow", numbers.grow},
            {"cap", numbers.cap},
            {"left", numbers.left},
-           {"right", numbers.right}});
+           {"right", numbers.right},
+           {"apart", numbers.apart},
+           {"nearBase", 0.0f},
+           {"nearPeak", 0.0f},
+           {"nearDecay", 0.0f}});
     };
     auto ofCache = [&]<class C>(C) {
       if (splits == 1)
