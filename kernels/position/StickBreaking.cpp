@@ -10,7 +10,6 @@
 #include "kernels/attention/OnlineSoftmax.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
-#include "kernels/position/Scheme.h"
 #include "kernels/position/SchemeSpec.h"
 #include <algorithm>
 
