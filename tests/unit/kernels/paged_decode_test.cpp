@@ -38,7 +38,8 @@ TEST_P(PagedDecode, TakesPagesOfAnySize) {
   }
 }
 
-// A warp of its own copies whole steps; behind the last key a page may hold anything.
+// A warp of its own copies whole steps; behind the last key and before the window a page may hold
+// anything.
 TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
   constexpr int page = 128, max = 4, width = 64;
   for (int splits : {1, 2})
@@ -57,8 +58,8 @@ TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
                       splits == 1 ? "f16" : "bf16"};
       test.config = {{"splits", splits}};
       const std::vector<int> some{512, 64, 63, 0, 191, 257};
-      test.prepare = [some, before = lengths(some)](const Invocation &call,
-                                                    std::vector<HostArray> &inputs) {
+      test.prepare = [some, left = std::stoi(left), before = lengths(some)](
+                         const Invocation &call, std::vector<HostArray> &inputs) {
         auto tables = inputs[tablesAt].as<std::int32_t>();
         for (std::size_t i = 0; i < tables.size(); ++i)
           tables[i] = static_cast<std::int32_t>(i); // each page is one sequence's
@@ -66,8 +67,8 @@ TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
         for (const int cache : {kAt, vAt}) {
           std::vector<double> numbers = inputs[cache].to_double();
           for (std::size_t s = 0; s < some.size(); ++s)
-            for (int j = some[s]; j < page * max; ++j)
-              for (int h = 0; h < 2; ++h)
+            for (int j = 0; j < page * max; ++j)
+              for (int h = 0; h < 2 && (j >= some[s] || (left >= 0 && j < some[s] - 1 - left)); ++h)
                 for (int d = 0; d < width; ++d)
                   numbers[(((s * max + static_cast<std::size_t>(j / page)) * 2 +
                             static_cast<std::size_t>(h)) *
@@ -183,6 +184,21 @@ TEST_P(PagedDecode, WholeNumbersAreExact) {
     for (std::size_t i = 0; i < o.size(); ++i)
       ASSERT_EQ(o[i], static_cast<double>(i % 32) - 16);
   }
+}
+
+// Keys and values that float16 does not hold, of scores and results that it does.
+TEST_P(PagedDecode, ScaledNumbersMayBeLargerThanTheirType) {
+  KernelCase test{"paged_decode",   {}, {{"scale", "0.000001"}}, {"k_scale", "v_scale"},
+                  "f16,k_cache=i8", {}};
+  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+    for (const char *scales : {"k_scale", "v_scale"}) {
+      HostArray &array = inputs[call.index(scales)];
+      array.assign(sequence(array.count(), [](std::int64_t i) { return i % 3 ? 900.0 : 0.5; }));
+    }
+  };
+  for (const HostArray &output : expectRight(device, test))
+    for (const double value : output.to_double())
+      EXPECT_TRUE(std::isfinite(value));
 }
 
 TEST_P(PagedDecode, QuantisedCachesWithScalesForEachBlock) {
