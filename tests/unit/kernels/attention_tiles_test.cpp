@@ -23,8 +23,10 @@ namespace {
 const std::map<std::string, unsigned> knownSpills = {
     {"attention gfx1100 128 32x32 bias mask softcap dropout", 21},
     {"attention gfx1100 256 32x32 bias mask softcap dropout", 157},
+    {"attention f32 sm_80 256 32x16", 24},
     {"attention sm_80 64 128x64 bias mask softcap dropout", 140},
     {"attention sm_90a 256 128x64 overlapped bias mask softcap dropout", 4},
+    {"attention_backward_kv f32 sm_80 64 32x32", 4},
     {"attention_backward_kv gfx1100 128 16x64 bias mask softcap dropout", 31},
     {"attention_backward_kv gfx1100 256 16x16 bias mask softcap dropout", 387},
     {"attention_backward_kv gfx1100 64 64x64 bias mask softcap dropout", 229},

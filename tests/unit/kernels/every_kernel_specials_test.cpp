@@ -27,7 +27,7 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
     return {"dk1", "dv"};
   if (kernel == "attention_backward" || kernel == "attention_varlen_backward" ||
       kernel == "ring_attention_backward" || kernel == "rope_attention_backward" ||
-      kernel == "exposb_attention_backward")
+      kernel == "exposb_attention_backward" || kernel == "block_sparse_attention_backward")
     return {"dk", "dv"};
   return {};
 }
