@@ -2,6 +2,7 @@
 #include "AttentionTest.h"
 #include "PositionAttentionTest.h"
 #include "kernels/position/References.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 #include <sectile/library.h>
@@ -9,7 +10,9 @@
 using namespace sectile;
 using namespace sectile::test;
 
-class RotaryAttention : public OnDevice {};
+class RotaryAttention : public OnDevice {
+  void SetUp() override { SECTILE_LEAVE_SM_90_TO_OTHERS(); }
+};
 SECTILE_INSTANTIATE_ON(RotaryAttention, "virtual:sm_80,virtual:sm_90,virtual:sm_90a");
 
 namespace {
