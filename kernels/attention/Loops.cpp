@@ -110,6 +110,19 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
 }
 
 template <class T>
+static Scores packedScores(const LoopConfig &config, const flash::Sequence &sequence,
+                           const flash::Numbers &numbers, const flash::Modifier &modifier,
+                           const flash::AnyVisibility &visibility, bool keysFirst = false) {
+  return {.config = config,
+          .sequence = sequence,
+          .numbers = numbers,
+          .modifier = modifier,
+          .visibility = visibility,
+          .coarse = sizeof(T) == 2,
+          .keysFirst = keysFirst};
+}
+
+template <class T>
 void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
                                const Numbers &numbers, const Modifier &modifier,
                                const AnyVisibility &visibility) {
@@ -117,12 +130,7 @@ void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTens
   const Int head = program_id(1), kvHead = head / numbers.group;
   const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, queryBlock());
   const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-  const Scores scores{.config = config,
-                      .sequence = own.of(head),
-                      .numbers = numbers,
-                      .modifier = modifier,
-                      .visibility = visibility,
-                      .coarse = sizeof(T) == 2};
+  const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
   visibility.require(scores.sequence);
   attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
             own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
@@ -140,12 +148,7 @@ void flash::tracePackedQueryGradients(const LoopConfig &config,
       packedBlock(tensors.queryStarts, tensors.q.extent(0), config.m, queryBlock());
   const PackedSequence own(at, tensors.queryStarts, tensors.keyStarts, tensors.q.extent(0),
                            tensors.k.extent(0));
-  const Scores scores{.config = config,
-                      .sequence = own.of(head),
-                      .numbers = numbers,
-                      .modifier = modifier,
-                      .visibility = visibility,
-                      .coarse = sizeof(T) == 2};
+  const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
   visibility.require(scores.sequence);
   queryGradients<T>(at.block, packedHead(tensors, own, head, scores),
                     own.keys.of(tensors.k.fix(1, kvHead)), own.keys.of(tensors.v.fix(1, kvHead)),
@@ -169,13 +172,8 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
                   [&](const Int &member) {
                     const Int head = kvHead * numbers.group + member;
                     return packedHead(tensors, own, head,
-                                      {.config = config,
-                                       .sequence = own.of(head),
-                                       .numbers = numbers,
-                                       .modifier = modifier,
-                                       .visibility = visibility,
-                                       .coarse = sizeof(T) == 2,
-                                       .keysFirst = true});
+                                      packedScores<T>(config, own.of(head), numbers, modifier,
+                                                      visibility, /*keysFirst=*/true));
                   });
 }
 
