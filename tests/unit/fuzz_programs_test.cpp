@@ -64,7 +64,8 @@ TEST(FuzzPrograms, AreDefined) {
 }
 
 TEST(FuzzPrograms, OfOneSubjectAreDefined) {
-  for (Focus focus : {Focus::Nests, Focus::HandOvers, Focus::Integers, Focus::Constants}) {
+  for (Focus focus :
+       {Focus::Nests, Focus::Products, Focus::HandOvers, Focus::Integers, Focus::Constants}) {
     unsigned run = 0;
     for (uint64_t seed = 0; seed < 16; ++seed) {
       ContextLease context;

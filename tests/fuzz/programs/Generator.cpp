@@ -395,6 +395,8 @@ void Generator::focusedStep() {
     return;
   case Focus::Nests:
     return pick(4) ? keep(nestOfProducts()) : farLoop();
+  case Focus::Products:
+    return keep(pick(3) ? attention() : matmul());
   case Focus::HandOvers:
     return options.programs > 1 && pick(3) ? handOverAlong() : handOverWithin();
   case Focus::Integers:

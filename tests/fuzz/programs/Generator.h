@@ -37,7 +37,7 @@ inline constexpr int64_t mostElements = 4096;
 llvm::SmallVector<mlir::Type> renamedTypes(mlir::MLIRContext *context);
 
 /// What half of a program's steps are, if it is about one thing.
-enum class Focus { None, Nests, HandOvers, Integers, Constants };
+enum class Focus { None, Nests, Products, HandOvers, Integers, Constants };
 
 struct GeneratorOptions {
   /// Nothing but what rounds in one way only: no products and sums of floats that another order, or
@@ -138,6 +138,8 @@ private:
 
   // Matrix products (Products.cpp)
   mlir::Value turned(mlir::Value tile);
+  mlir::Value rowMaxima(mlir::Value tile);
+  mlir::Value widened(mlir::Value column, int64_t columns);
   mlir::Value dot(mlir::Value like);
   mlir::Value scales(int64_t rows, int64_t k);
   mlir::Value scaledDot();

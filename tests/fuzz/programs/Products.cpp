@@ -140,8 +140,19 @@ Value Generator::matmul() {
   Value at = loop.getInductionVar();
   Value left = load(a, i, at, m, k);
   Value right = permuteB ? turned(load(b, j, at, n, k)) : load(b, at, j, k, n);
+  const bool isPromoted = pick(3) == 0;
+  Value sums = loop.getRegionIterArg(0);
   Value next =
-      op<tile::DotOp>(zero.getType(), left, right, loop.getRegionIterArg(0), tile::Precision::TF32);
+      op<tile::DotOp>(zero.getType(), left, right, isPromoted ? zero : sums, tile::Precision::TF32);
+  if (isPromoted) {
+    if (!sum.isInteger() && coin()) {
+      // A whole number for each row, which lies beside the blocks of this iteration.
+      Value scales = matrix(sum, 0, rows, number(64), pitch, false);
+      Value column = load(scales, i, op<arith::DivSIOp>(at, step), m, 1);
+      next = op<arith::MulFOp>(next, op<tile::BroadcastOp>(zero.getType(), column));
+    }
+    next = sum.isInteger() ? op<arith::AddIOp>(sums, next) : op<arith::AddFOp>(sums, next);
+  }
   scf::YieldOp::create(builder, loc, next);
   if (isGiven && coin()) {
     builder.setInsertionPointAfter(loop);
@@ -151,50 +162,77 @@ Value Generator::matmul() {
   return loop.getResult(0);
 }
 
-/// Two dots in one loop, the second of what the first gave, with a reduction between them.
+/// The greatest of each row.
+Value Generator::rowMaxima(Value tile) {
+  Type element = elementOf(tile);
+  auto reduce = tile::ReduceOp::create(
+      builder, loc, TypeRange{tileOf(shapeOf(tile).front(), element)}, ValueRange{tile}, 1);
+  OpBuilder::InsertionGuard inner(builder);
+  Block *block = builder.createBlock(&reduce.getCombiner());
+  block->addArguments({element, element}, {loc, loc});
+  Value larger = op<arith::MaximumFOp>(block->getArgument(0), block->getArgument(1));
+  tile::YieldOp::create(builder, loc, larger);
+  return reduce.getResult(0);
+}
+
+/// A column as a tile of equal columns.
+Value Generator::widened(Value column, int64_t columns) {
+  const int64_t rows = shapeOf(column).front();
+  Value narrow = op<tile::ExpandDimsOp>(tileOf({rows, 1}, elementOf(column)), column, 1);
+  return op<tile::BroadcastOp>(tileOf({rows, columns}, elementOf(column)), narrow);
+}
+
+/// Attention's loop: products, or sums of two, and then a product of what is made of them, whose
+/// sums may be changed row by row first.
 Value Generator::attention() {
   static constexpr int64_t blocks[] = {16, 32, 64, 48};
-  int64_t m = oneOf(blocks), n = oneOf(blocks), d = oneOf(blocks);
+  const bool isGiven = pick(4); // as in matmul()
+  int64_t m = isGiven ? 64 : oneOf(blocks), n = oneOf(blocks), d = oneOf(blocks);
   Type half = coin() ? builder.getF16Type() : Type(builder.getBF16Type()),
        f32 = builder.getF32Type();
   Value asked = someScalar(), depth = number(64), keys = op<arith::MinSIOp>(asked, depth);
   Value pitch = number(coin() ? 64 : 72), zero = number(0);
   Value queries = matrix(half, 0, kernel.getArgument(2 * elements.size() + 1), depth, pitch, false);
   Value q = load(queries, someScalar(), zero, m, d);
-  const bool isGiven = coin(); // as in matmul()
   if (isGiven)
     promiseWholePieces(input(half));
   Value rows = isGiven ? depth : keys;
   Value k = matrix(half, 0, rows, depth, pitch, false);
   Value v = matrix(half, isGiven ? 0 : 1, rows, depth, pitch, coin());
+  const bool inTwoParts = pick(3) == 0, rescales = coin(), isSquared = pick(4) == 0;
+  Value others = inTwoParts ? load(queries, someScalar(), zero, m, 16) : Value();
   Value noScores = constant({m, n}, f32, 0), noMaxima = constant({m}, f32, 0);
   Value noSums = constant({m, d}, f32, 0), step = number(n);
   auto loop = scf::ForOp::create(builder, loc, zero, keys, step, ValueRange{noSums, noMaxima});
+  if (pick(3))
+    loop->setAttr("cta.warp_specialize", builder.getBoolAttr(pick(4) != 0));
+  if (pick(3) == 0)
+    loop->setAttr("cta.stages", builder.getI32IntegerAttr(1 + pick(4)));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value at = loop.getInductionVar(), sum = loop.getRegionIterArg(0),
-        greatest = loop.getRegionIterArg(1);
+        before = loop.getRegionIterArg(1);
   Value turnedKeys = turned(load(k, at, zero, n, d));
   Value scores =
       op<tile::DotOp>(noScores.getType(), q, turnedKeys, noScores, tile::Precision::TF32);
-  auto reduce =
-      tile::ReduceOp::create(builder, loc, TypeRange{noMaxima.getType()}, ValueRange{scores}, 1);
-  {
-    OpBuilder::InsertionGuard inner(builder);
-    Block *block = builder.createBlock(&reduce.getCombiner());
-    block->addArguments({f32, f32}, {loc, loc});
-    Value larger = op<arith::MaximumFOp>(block->getArgument(0), block->getArgument(1));
-    tile::YieldOp::create(builder, loc, larger);
+  if (inTwoParts) {
+    Value more = turned(load(k, at, number(16), n, 16));
+    scores = op<tile::DotOp>(scores.getType(), others, more, scores, tile::Precision::TF32);
   }
-  greatest = op<arith::MaximumFOp>(greatest, reduce.getResult(0));
-  Value column = op<tile::ExpandDimsOp>(tileOf({m, 1}, f32), greatest, 1);
-  Value everywhere = op<tile::BroadcastOp>(tileOf({m, n}, f32), column);
-  Value below = op<arith::SubFOp>(scores, everywhere);
+  Value greatest = op<arith::MaximumFOp>(before, rowMaxima(scores));
+  Value below = op<arith::SubFOp>(scores, widened(greatest, n));
   Value weights = options.exact ? whole(cast(below, i32()), 3, half) : cast(below, half);
+  if (isSquared)
+    weights = op<arith::MulFOp>(weights, weights);
+  if (rescales) {
+    Value grew = op<arith::CmpFOp>(arith::CmpFPredicate::OGT, greatest, before);
+    Value factor = op<arith::SelectOp>(grew, constant({m}, f32, -1), constant({m}, f32, 1));
+    sum = op<arith::MulFOp>(sum, widened(factor, d));
+  }
   Value values = load(v, at, zero, n, d);
   Value next = op<tile::DotOp>(sum.getType(), weights, values, sum, tile::Precision::TF32);
   scf::YieldOp::create(builder, loc, ValueRange{next, greatest});
-  return loop.getResult(pick(3) ? 0 : 1);
+  return loop.getResult(pick(6) ? 0 : 1);
 }
 
 } // namespace sectile::fuzz

@@ -273,6 +273,8 @@ Setting Setting::of(uint64_t seed, llvm::StringRef target) {
   Setting setting;
   setting.target = target.str();
   setting.compile.warps = 1u << random() % 4;
+  if (target == "sm_90a" && random() % 2) // whose products are those of four warps
+    setting.compile.warps = 4u << random() % 2;
   setting.compile.stages = 1 + random() % 4;
   setting.schedule = random() % 3 ? seed + 1 : 0;
   setting.compile.checked = random() % 4 == 0;
