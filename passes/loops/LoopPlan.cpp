@@ -67,10 +67,11 @@ public:
         addMasks(computed.masks);
       }
       copyByEngine();
-      if (doDotEarly() || !(leaveToProducer() || keepDotInFlight()))
+      const std::string whyNotEarly = doDotEarly();
+      if (plan.early || !(leaveToProducer() || keepDotInFlight()))
         makeRoomAround();
       plan.takesTurns = canTakeTurns();
-      sayWhyComplete();
+      sayWhyComplete(whyNotEarly);
     } else {
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
@@ -322,21 +323,27 @@ private:
   /// Has each iteration do one of the loop's two dots for the next one, so that it runs beside the
   /// rest of the iteration, and the other dot beside what comes then. The early one multiplies what
   /// no iteration before has changed; the late one multiplies, from registers, what follows from
-  /// its result, and adds to sums that the loop carries.
-  bool doDotEarly() {
+  /// its result, and adds to sums that the loop carries. Gives the reason where they run beside no
+  /// other work; none where other blocks run beside them.
+  std::string doDotEarly() {
     const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
     // The uses of a channel are counted on from one run of its loop to the next: all alike.
     if (dots.size() != 2 || loop->getParentOfType<LoopLikeOpInterface>())
-      return false;
+      return "without a producer (warp_specialize), only two dots of a loop that is in no other "
+             "loop do";
     cta::DotOp early = dots[0], late = dots[1];
     // No need to look at how the second follows from the first: that there is nothing else to do
     // beside them does no harm.
-    if (!loop.isDefinedOutsideOfLoop(early.getAcc()) || !beginsAsZeros(early) ||
-        !carriedSums(late) || !isPacked(late))
-      return false;
+    if (!loop.isDefinedOutsideOfLoop(early.getAcc()) || !beginsAsZeros(early))
+      return "the first dot of the loop does not begin with zeros";
+    if (!carriedSums(late) || !isPacked(late))
+      return "the second dot of the loop does not add a product of what threads compute element by "
+             "element to sums that the loop carries";
     auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
       return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
     };
+    const char *whyNotFetched = "not all that the loop's dots multiply is copied ahead, each "
+                                "operand for one dot";
     SmallVector<FetchedLoad> loads = plan.loads;
     unsigned known = 0; // operands of the early dot
     for (FetchedLoad &load : loads) {
@@ -345,32 +352,28 @@ private:
       known += load.isEarly;
       if (load.isEarly == load.outlivesIteration ||
           (load.isEarly && followsCarried(loop, load.load)))
-        return false;
+        return whyNotFetched;
     }
     for (Value operand : {early.getA(), early.getB()})
       known += loop.isDefinedOutsideOfLoop(operand);
     const bool isLateFetched =
         llvm::any_of(loads, [](const FetchedLoad &load) { return load.outlivesIteration; });
     if (known != 2 || !isLateFetched || loads.size() < 2)
-      return false;
+      return whyNotFetched;
     if (loop->hasAttr(hints::oneAccumulator)) {
       plan.hints.push_back(hints::oneAccumulator);
-      return false;
+      return "";
     }
     if (resources.canShareMultiprocessor(early, late, plan.loads, plan.stages, loop))
-      return false;
-    if (!registersHold(early, late, plan.byEngine, target)) {
-      remark(early, "this dot runs beside no other work: registers do not hold two of its results");
-      return false;
-    }
-    if (resources.depthThatFits(loads, plan.stages, loop) < plan.stages) {
-      remark(late, "this dot runs beside no other work: there is no room for one buffer more");
-      return false;
-    }
+      return "";
+    if (!registersHold(early, late, plan.byEngine, target))
+      return "registers do not hold two of its results";
+    if (resources.depthThatFits(loads, plan.stages, loop) < plan.stages)
+      return "there is no room for one buffer more";
     plan.loads = std::move(loads);
     plan.early = early;
     plan.inFlight = {late};
-    return true;
+    return "";
   }
 
   /// Has a producer partition make the copies. It runs ahead into the next tile of a loop over
@@ -478,12 +481,19 @@ private:
     return dots;
   }
 
-  /// A remark where the loop's only dot is complete before the next iteration begins, though it
-  /// adds to what the loop carries.
-  void sayWhyComplete() {
+  /// A remark where dots are complete in their own iteration: several of them, or the only one,
+  /// though it adds to what the loop carries. Beside a producer partition, they run beside each
+  /// other and the rest of the iteration.
+  void sayWhyComplete(const std::string &whyNotEarly) {
     const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
-    if (dots.size() != 1 || plan.continued || beginsAsZeros(dots.front()) ||
-        llvm::is_contained(plan.inFlight, dots.front()))
+    if (dots.empty() || plan.continued || !plan.inFlight.empty())
+      return;
+    if (dots.size() > 1) {
+      if (plan.producer != Producer::OtherWarps && !whyNotEarly.empty())
+        remark(dots.front(), "this dot runs beside no other work: " + whyNotEarly);
+      return;
+    }
+    if (beginsAsZeros(dots.front()))
       return;
     const std::optional<CarriedSums> sums = carriedSums(dots.front());
     StringRef why = "shared memory has no room for one slot more";

@@ -298,9 +298,15 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   }
 
   bool canFly(const ShortFlight &flight) const {
-    return hasCompany(flight) && keepsOperands(flight.dot, flight.until) &&
-           llvm::all_of(flight.ahead,
-                        [&](cta::DotOp dot) { return keepsOperands(dot, flight.until); });
+    if (!hasCompany(flight))
+      return false;
+    auto keeps = [&](cta::DotOp dot) { return keepsOperands(dot, flight.until); };
+    if (keeps(flight.dot) && llvm::all_of(flight.ahead, keeps))
+      return true;
+    flight.dot->emitRemark(
+        "this dot runs beside no other work: what it reads is overwritten before "
+        "its result is used");
+    return false;
   }
 
   cta::DotStartOp start(cta::DotOp dot) {
@@ -402,6 +408,9 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     for (auto dot : loop.getBody()->getOps<cta::DotOp>())
       if (std::optional<Flight> flight = flightOf(dot); flight && !staysBehind(dot))
         flights.push_back(std::move(*flight));
+      else if (dot->hasAttr(inFlightAttr))
+        dot->emitRemark("this dot is complete before the next iteration: nothing there says when "
+                        "what it reads may be overwritten");
     // Sums that are needed so soon are late only beside another dot in flight.
     const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
     llvm::erase_if(flights, [&](Flight &f) { return f.mustWaitInNextIteration() && !isCarriedOn; });

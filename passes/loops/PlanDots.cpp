@@ -40,20 +40,22 @@ private:
 
   /// Has the result of the only dot promoted an iteration later.
   void promoteLater() {
-    std::optional<DelayedPromotion> promotion = promotionOfResult();
-    if (!promotion)
+    if (dots.size() != 1 || !beginsAsZeros(dots.front()))
       return;
-    if (registersHold(*promotion, target))
+    std::optional<DelayedPromotion> promotion = promotionOf(dots.front());
+    StringRef why = "registers do not hold two of its results";
+    if (!promotion)
+      why = "the loop does more with it than to scale it and add it to what it carries";
+    else if (registersHold(*promotion, target))
       schedule.promotion = std::move(promotion);
-    else
-      remark(promotion->dot,
-             "this dot is scaled before the next begins: registers do not hold two of its results");
+    if (!schedule.promotion)
+      remark(dots.front(), "this dot is complete in its own iteration, before its result is added "
+                           "to other sums: " +
+                               why);
   }
 
-  std::optional<DelayedPromotion> promotionOfResult() {
-    if (dots.size() != 1 || !beginsAsZeros(dots.front()))
-      return std::nullopt;
-    DelayedPromotion promotion{dots.front()};
+  std::optional<DelayedPromotion> promotionOf(cta::DotOp dot) {
+    DelayedPromotion promotion{dot};
     Value value = promotion.dot.getResult();
     while (value.hasOneUse()) {
       Operation *op = *value.user_begin();
@@ -133,32 +135,37 @@ private:
 
   /// Has the last of several dots done an iteration later.
   void delayLastDot() {
-    std::optional<DelayedDot> delayed = dotToDelay();
-    if (!delayed)
+    if (dots.size() < 2)
       return;
-    if (registersHold(*delayed, target))
-      schedule.delayed = std::move(delayed);
-    else
-      remark(delayed->dot, "this dot is done in its own iteration, beside no other work: registers "
-                           "do not hold its operand for another one");
-  }
-
-  std::optional<DelayedDot> dotToDelay() {
-    if (dots.size() < 2 || loop.getUnsignedCmp())
-      return std::nullopt;
     cta::DotOp dot = dots.back();
-    const ArrayRef<cta::DotOp> others = ArrayRef(dots).drop_back();
     std::optional<CarriedSums> sums = carriedSums(dot);
     // Sums that nothing rescales are waited for in the next iteration anyway.
-    if (!sums || sums->rescaling.empty() || !isPacked(dot))
-      return std::nullopt;
+    if (sums && sums->rescaling.empty())
+      return;
+    if (std::string why = delay(dot, sums); !why.empty())
+      remark(dot, "this dot is done in its own iteration, beside no other work: " + why);
+  }
+
+  /// Gives the reason where it does not.
+  std::string delay(cta::DotOp dot, const std::optional<CarriedSums> &sums) {
+    const ArrayRef<cta::DotOp> others = ArrayRef(dots).drop_back();
+    if (!sums)
+      return "the loop does more with its sums than rescale them and add to them";
+    if (loop.getUnsignedCmp())
+      return "the loop counts without a sign";
+    if (!isPacked(dot))
+      return "what it multiplies is not computed element by element from one tile of the type of "
+             "its sums";
     const SmallVector<Operation *> made = sliceOf(dot.getA());
     if (!llvm::all_of(others, [&](cta::DotOp other) { return llvm::is_contained(made, other); }))
-      return std::nullopt;
+      return "what it multiplies does not follow from all other dots of the loop";
     DelayedDot delayed{.dot = dot, .sums = *sums, .after = others.back()};
-    if (loop.isDefinedOutsideOfLoop(dot.getB()) || findOperand(delayed))
-      return delayed;
-    return std::nullopt;
+    if (!loop.isDefinedOutsideOfLoop(dot.getB()) && !findOperand(delayed))
+      return "its second operand is not a load of its own that may be made an iteration later";
+    if (!registersHold(delayed, target))
+      return "registers do not hold its operand for another one";
+    schedule.delayed = std::move(delayed);
+    return "";
   }
 
   /// The operations of the loop's body that a value follows from in an iteration, in order.

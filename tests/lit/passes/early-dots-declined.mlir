@@ -151,12 +151,12 @@ func.func @no_room(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr
     %at = arith.muli %i, %step : i32
     %key = tile.load_block %ks[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
     %turned = tile.permute %key [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+    // expected-remark @+1 {{runs beside no other work: there is no room for one buffer more}}
     %scores = tile.dot %query, %turned, %none : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
     %rescaled = arith.mulf %sums, %half : tensor<64x128xf32>
     %weights = math.exp2 %scores : tensor<64x64xf32>
     %packed = arith.truncf %weights : tensor<64x64xf32> to tensor<64x64xf16>
     %value = tile.load_block %vs[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x128xf16>
-    // expected-remark @+1 {{runs beside no other work: there is no room for one buffer more}}
     %next = tile.dot %packed, %value, %rescaled : tensor<64x64xf16>, tensor<64x128xf16>, tensor<64x128xf32>
     scf.yield %next : tensor<64x128xf32>
   }
@@ -231,6 +231,7 @@ func.func @nested(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<
       %at = arith.muli %i, %step : i32
       %key = tile.load_block %ks[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x128xf16>
       %turned = tile.permute %key [1, 0] : tensor<128x128xf16> -> tensor<128x128xf16>
+      // expected-remark @+1 {{this dot runs beside no other work: without a producer (warp_specialize), only two dots of a loop that is in no other loop do}}
       %scores = tile.dot %query, %turned, %none : tensor<128x128xf16>, tensor<128x128xf16>, tensor<128x128xf32>
       %rescaled = arith.mulf %sums, %half : tensor<128x128xf32>
       %weights = math.exp2 %scores : tensor<128x128xf32>
@@ -272,6 +273,7 @@ func.func @sums_of_scores(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !t
     %at = arith.muli %i, %step : i32
     %key = tile.load_block %ks[%at, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<128x128xf16>
     %turned = tile.permute %key [1, 0] : tensor<128x128xf16> -> tensor<128x128xf16>
+    // expected-remark @+1 {{this dot runs beside no other work: the first dot of the loop does not begin with zeros}}
     %scores = tile.dot %query, %turned, %ones : tensor<128x128xf16>, tensor<128x128xf16>, tensor<128x128xf32>
     %rescaled = arith.mulf %sums, %half : tensor<128x128xf32>
     %weights = math.exp2 %scores : tensor<128x128xf32>

@@ -2,6 +2,8 @@
 // flight beside the softmax, a partition copies, and two warpgroups take turns. Without warp_specialize none of it.
 // RUN: sectile-opt --sectile-pipeline --split-input-file %s | FileCheck %s
 // RUN: sed 's/cta.warp_specialize = true/cta.warp_specialize = false/' %s | sectile-opt --sectile-pipeline --split-input-file | FileCheck %s --check-prefix=PLAIN
+// RUN: sed 's/cta.warp_specialize = true/cta.warp_specialize = false/' %s | sectile-opt --sectile-pipeline --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK-COUNT-2: remark: this dot runs beside no other work: without a producer (warp_specialize), only two dots of a loop that is in no other loop do
 // PLAIN-NOT: cta.partition
 // PLAIN-NOT: cta.turn_wait
 

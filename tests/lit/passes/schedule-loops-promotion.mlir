@@ -2,7 +2,7 @@
 // RUN: sectile-opt --schedule-loops %s 2>&1 | FileCheck %s
 // RUN: sed 's/sm_90a/sm_89/; s/by .64, [0-9]*, 32./by [16, 8, 32]/' %s | sectile-opt --schedule-loops 2>&1 | FileCheck %s --check-prefix=NONE
 
-// CHECK: [[@LINE+122]]:13: remark: this dot is scaled before the next begins: registers do not hold two of its results
+// CHECK: [[@LINE+122]]:13: remark: this dot is complete in its own iteration, before its result is added to other sums: registers do not hold two of its results
 
 // Where the dot is complete when its threads go on, nothing would run beside it.
 // NONE-NOT: cta.unroll
