@@ -241,7 +241,6 @@ def test_ctrl_c_is_not_the_measuring_processs():
 
 def test_the_whole_space_of_three_shapes():
     """With SECTILE_TEST_ALL=1 of matmul, which has hundreds of configurations; else of layer_norm."""
-    whole = os.environ.get("SECTILE_TEST_ALL") == "1"
     if os.environ.get("SECTILE_TEST_ALL") == "1":
         kernel, least, shapes = "matmul", 200, ("m=256,n=256,k=256", "m=512,n=256,k=512", "m=512,n=512,k=512")
     else:

@@ -73,6 +73,7 @@ const std::map<std::string, std::int64_t> besideArithmetic{
     {"kv_m", 32}, {"kv_n", 128}, {"kv_warps", 8}, {"kv_stages", 2}, {"kv_overlap", 1}};
 
 TEST_P(Attention, ProductsBesideArithmetic) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
       expectRight(device, consistent({"attention_backward",
@@ -120,7 +121,7 @@ void expectRightWithEachOption(const Device &device, const Config &config,
 }
 
 TEST_P(Attention, ProductsBesideArithmeticWithOptions) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   expectRightWithEachOption(device, besideArithmetic);
 }
 
@@ -145,6 +146,7 @@ TEST_P(Attention, ProgramsShareAGroup) {
 }
 
 TEST_P(Attention, ProgramsOfKeysSumDq) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   auto config = besideArithmetic;
   config["fused"] = 1;
   for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
@@ -174,7 +176,7 @@ TEST_P(Attention, ProgramsOfKeysSumDq) {
 }
 
 TEST_P(Attention, ProgramsOfKeysSumDqWithOptions) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   auto config = besideArithmetic;
   config["fused"] = 1;
   expectRightWithEachOption(device, config, {{"unordered", "true"}});

@@ -237,7 +237,7 @@ const std::map<std::string, std::int64_t> aStepLater{
     {"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
 
 TEST_P(Attention, ValuesAStepLater) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (auto [queries, keys] : {std::pair{1, 1}, {130, 300}, {200, 65}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
       expectRight(device, {"attention",
@@ -278,7 +278,7 @@ TEST_P(Attention, ValuesAStepLater) {
 }
 
 TEST_P(Attention, ValuesAStepLaterWithOptions) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const AttentionFeature &feature : attentionFeatures()) {
     KernelCase test{"attention",     {{"Hq", 4}, {"Sq", 150}, {"Sk", 200}},
                     feature.options, feature.with,
@@ -311,7 +311,7 @@ TEST_P(Attention, ValuesAStepLaterWithOptions) {
 // Few programs do one block after another. In causal order each does pairs of blocks, one of each
 // of two heads, if heads are even.
 TEST_P(Attention, OneBlockAfterAnother) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   auto config = aStepLater;
   config["persistent"] = 1;
   for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {3, 4}})

@@ -1,6 +1,7 @@
 // linear_recurrence, step by step and by chunks, and its gradients.
 #include "KernelTest.h"
 #include "runtime/virtual/VirtualDevice.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>
@@ -40,6 +41,7 @@ TEST_P(Recurrence, OfAllDtypesAndDecays) {
 }
 
 TEST_P(Recurrence, OfAllLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {forward, backward})
     for (const Names &with : {Names{"g", "initial_state"}, Names{"gk"}})
       for (std::int64_t length : {0, 1, 15, 16, 17, 33, 64, 65})
@@ -47,6 +49,7 @@ TEST_P(Recurrence, OfAllLengths) {
 }
 
 TEST_P(Recurrence, OfAllWidths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
     for (std::int64_t width : {1, 17, 64, 130})
       for (std::int64_t values : {1, 33})
@@ -66,6 +69,7 @@ TEST_P(Recurrence, OfAllConfigurations) {
 }
 
 TEST_P(Recurrence, OptionsAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward}) {
     for (const Names &with : companies(kernel))
       expectRight(device,

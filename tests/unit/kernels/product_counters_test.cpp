@@ -458,6 +458,7 @@ Few groupsOfHalfSectors(const char *dtype) {
 // neighbouring pixels beside each other, and filters in the order of the sums: each row of them is
 // one run, of 16 numbers or a multiple. What lies otherwise is copied once.
 TEST_P(ProductCounters, FewChannelsAreReadInBlocks) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const auto &[channels, filters, groups] :
@@ -659,6 +660,7 @@ TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
 // A program of dx has all pixels between those of a stride as columns, up to 32 of four channels,
 // and stores whole rows of an image, or of a copy of it where pixels do not lie last.
 TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const int stride : {1, 2, 3, 4, 16}) {
