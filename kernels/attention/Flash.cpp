@@ -1,8 +1,10 @@
-// flash::attend and flash::backward: calls of `attention` and `attention_backward` in all but the
-// loops' code.
+// flash::attend and flash::backward: calls of `attention`, `attention_backward` and their like in
+// all but the loops' code.
 #include "kernels/Tune.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/Tiles.h"
+#include "kernels/serving/Paged.h"
+#include <array>
 #include <charconv>
 
 using namespace sectile;
@@ -15,20 +17,60 @@ std::string text(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
-// A kernel of the library under the name that messages to callers have.
-const KernelSpec &specOf(bool backward, bool packed) {
-  static const auto named = [](const char *kernel, const char *name) {
-    KernelSpec spec = findKernel(kernel);
-    spec.name = name;
-    return spec;
-  };
-  static const KernelSpec forward = named("attention", "flash::attend"),
-                          gradients = named("attention_backward", "flash::backward"),
-                          packedForward = named("attention_varlen", "flash::attend"),
-                          packedGradients = named("attention_varlen_backward", "flash::backward");
-  if (packed)
-    return backward ? packedGradients : packedForward;
-  return backward ? gradients : forward;
+// What the keys of a call are.
+enum class Kind { dense, packed, decode, prefill };
+
+Kind kindOf(const NamedTensors &inputs) {
+  const bool packed = inputs.contains("cu_seqlens_q");
+  if (inputs.contains("k_cache"))
+    return packed ? Kind::prefill : Kind::decode;
+  return packed ? Kind::packed : Kind::dense;
+}
+
+// The kernel of the library that a call is in all but the loops' code, forward and backward.
+constexpr std::array<std::array<const char *, 2>, 4> kernels{
+    {{"attention", "attention_backward"},
+     {"attention_varlen", "attention_varlen_backward"},
+     {"paged_decode", nullptr},
+     {"paged_prefill", nullptr}}};
+const char *kernelOf(bool backward, Kind kind) {
+  return kernels[static_cast<std::size_t>(kind)][backward];
+}
+
+// The same under the name that messages to callers have.
+const KernelSpec &specOf(bool backward, Kind kind) {
+  static const auto specs = [] {
+    std::array<std::array<KernelSpec, 2>, kernels.size()> all;
+    for (std::size_t of = 0; of < kernels.size(); ++of)
+      for (const bool back : {false, true})
+        if (const char *name = kernels[of][back]) {
+          all[of][back] = findKernel(name);
+          all[of][back].name = back ? "flash::backward" : "flash::attend";
+        }
+    return all;
+  }();
+  return specs[static_cast<std::size_t>(kind)][backward];
+}
+
+// In the words of the kernel's options, of which not all kernels have all.
+KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
+  const flash::Options &options = call.options;
+  KernelOptions words;
+  if (options.scale)
+    words["scale"] = text(*options.scale);
+  if (kind != Kind::decode)
+    words["causal"] = call.causal ? "true" : "false";
+  if (kind == Kind::decode || kind == Kind::prefill) {
+    if (options.dropout != 0)
+      throw InputError("flash::attend: there is no dropout over keys in pages");
+    if (options.tf32)
+      throw InputError("flash::attend: products with keys in pages are exact, not of tf32");
+    return words;
+  }
+  words["dropout"] = text(options.dropout);
+  words["seed"] = std::to_string(options.seed);
+  words["precision"] = options.tf32 ? "tf32" : "exact";
+  return words;
 }
 
 // A gradient has the operand's extents.
@@ -60,15 +102,10 @@ void checkLearned(const Invocation &call, flash::Along along, const Tensor<float
 NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
                  const flash::detail::Launcher &launch) {
   try {
-    const bool packed = call.inputs.contains("cu_seqlens_q");
-    const KernelSpec &spec = specOf(backward, packed);
+    const Kind kind = kindOf(call.inputs);
+    const KernelSpec &spec = specOf(backward, kind);
     const flash::Options &options = call.options;
-    KernelOptions words{{"causal", call.causal ? "true" : "false"},
-                        {"dropout", text(options.dropout)},
-                        {"seed", std::to_string(options.seed)},
-                        {"precision", options.tf32 ? "tf32" : "exact"}};
-    if (options.scale)
-      words["scale"] = text(*options.scale);
+    const KernelOptions words = wordsOf(call, kind);
     if (options.sinks)
       call.inputs["sinks"] = *options.sinks;
     Invocation invocation = callOn(spec, call.inputs, words, call.outputs);
@@ -80,18 +117,19 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     const Config own = parseConfig(spec, fields);
     // What was measured is kept under the kernel's own name.
     Invocation known = invocation;
-    known.kernel = &findKernel(std::string("attention") + (packed ? "_varlen" : "") +
-                               (backward ? "_backward" : ""));
+    known.kernel = &findKernel(kernelOf(backward, kind));
     Config config = configFor(known, stream.device());
     for (const auto &[name, value] : own)
       config[name] = value;
-    if (packed && !call.learned.empty())
+    if (kind == Kind::packed && !call.learned.empty())
       throw InputError(spec.name + ": learned operands of packed sequences have no gradients");
     for (const auto &[along, gradient] : call.learned)
       checkLearned(invocation, along, gradient);
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
-      if (packed)
+      if (kind == Kind::decode || kind == Kind::prefill)
+        return launchPaged(use, numbers, call.modified, launch);
+      if (kind == Kind::packed)
         return backward ? launchVarlenGradients(use, numbers, call.modified, launch)
                         : launchVarlen(use, numbers, call.modified, launch);
       if (backward)

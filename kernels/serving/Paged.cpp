@@ -7,17 +7,30 @@
 // are undefined on the device.
 #include "kernels/serving/Paged.h"
 #include "kernels/Sample.h"
-#include "kernels/attention/Options.h"
+#include "kernels/attention/OptionScores.h"
 #include "kernels/serving/Merge.h"
-#include "kernels/serving/PagedAttention.h"
 #include <algorithm>
 #include <cmath>
 #include <sectile/error.h>
 
 using namespace sectile;
-using serving::PagedConfig;
+using flash::detail::Launch;
 
 namespace {
+
+struct PagedOptionConfig : AttentionConfig, flash::PageConfig {};
+constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
+  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<flash::PageConfig>);
+}
+
+template <class T, class C, class Out>
+Kernel pagedAttention{
+    "paged_attention", [](flash::PagedTensors<T, C, Out> tensors, flash::Numbers numbers,
+                          blockwise::OptionNumbers limits, const PagedOptionConfig &config) {
+      const blockwise::OptionScores options(config, limits, View<const T, 4>(),
+                                            View<const bool, 4>());
+      flash::tracePages<T>(config, config, tensors, numbers, options.modifier(), options);
+    }};
 
 void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   std::uniform_real_distribution<double> sizes(0.01, 0.03);
@@ -186,67 +199,89 @@ bool sectile::pagedFits(const Invocation &call, const std::string &target, const
   return (m * (n + width) + n * width) / threads <= 192;
 }
 
-void sectile::launchPaged(Use &use, std::int64_t blocks, bool packed, int splits) {
+void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
+                          const flash::detail::Launcher &launch) {
   const Invocation &call = use.call;
-  const std::int64_t heads = call.extent("Hq"), tokens = call.tensor("q").shape[0],
-                     d = call.extent("D");
-  const AttentionNumbers numbers(call);
-  PagedConfig chosen{{use.config_as<flash::LoopConfig>(), optionFlags(use, numbers)},
-                     {.splits = splits,
-                      .page = static_cast<int>(call.extent("page")),
-                      .packed = packed,
-                      .kScaled = use.has("k_scale"),
-                      .vScaled = use.has("v_scale")}};
+  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
+                     tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
+                     blocks = call.extent("blocks"), group = groupOf(call);
+  const bool packed = call.extents.contains("T");
+  const int splits = use.config.contains("splits") ? use.field("splits") : 1;
+  flash::LoopConfig chosen = use.config_as<flash::LoopConfig>();
   chosen.width = chosen.valueWidth = paddedWidth(d);
-  chosen.group = static_cast<int>(groupOf(call));
+  chosen.group = static_cast<int>(group);
   chosen.sinks = numbers.sinks;
   chosen.overlap = chosen.overlap && hasWholeSteps(call, chosen.n);
-  chosen.raw = chosen.overlap && mayBeRaw(numbers, numbers.cap > 0) && !chosen.sinks;
-  const Grid grid(blocks, call.extent("Hkv"), splits);
-  const auto cu =
-      packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q") : noTensor<std::int32_t, 1>();
+  chosen.raw = chosen.overlap && mayBeRaw(numbers, modified) && !chosen.sinks;
+  Launch paged{.of = Launch::Of::pages,
+               .grid = Grid(packed ? tokens * group / chosen.m + sequences
+                                   : sequences * ceilDiv(group, chosen.m),
+                            kvHeads, splits),
+               .config = chosen,
+               .numbers = launchNumbers(numbers, group),
+               .sinks = sinksOf(use),
+               .pages = {.splits = splits,
+                         .page = static_cast<int>(call.extent("page")),
+                         .packed = packed,
+                         .kScaled = use.has("k_scale"),
+                         .vScaled = use.has("v_scale")},
+               .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
+                                     : noTensor<std::int32_t, 1>(),
+               .kScales = broadcast<float, 2>(use, "k_scale", {blocks, kvHeads}),
+               .vScales = broadcast<float, 2>(use, "v_scale", {blocks, kvHeads})};
+  const auto lse = use.tensor<float, 2>("lse");
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");
-    const auto lse = use.tensor<float, 2>("lse");
-    auto run = [&]<class C, class Out>(C, const Tensor<Out, 4> &to, const Tensor<float, 3> &logs) {
-      use(serving::pagedAttention<T, C, Out>, grid, chosen,
-          {{"cu_seqlens_q", cu},
-           {"o", to},
-           {"lse", logs},
-           {"group", chosen.group},
-           {"scale", numbers.scale},
-           {"seed", numbers.seed},
-           {"threshold", numbers.threshold},
-           {"grow", numbers.grow},
-           {"cap", numbers.cap},
-           {"left", numbers.left},
-           {"right", numbers.right},
-           {"apart", numbers.apart},
-           {"nearBase", 0.0f},
-           {"nearPeak", 0.0f},
-           {"nearDecay", 0.0f}});
-    };
-    auto ofCache = [&]<class C>(C) {
-      if (splits == 1)
-        return run(
-            C{}, withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)}),
-            withAxes<3>(lse, {1, tokens, heads}, {0, lse.stride(0), lse.stride(1)}));
-      const auto parts = use.workspace<float, 4>({splits, tokens, heads, d});
-      const auto logs = use.workspace<float, 3>({splits, tokens, heads});
-      run(C{}, parts, logs);
-      // The merge's rows are the tokens of a head.
-      use(mergeStates<float, T>, Grid(tokens, heads, 1),
-          withAxes<5>(parts, {splits, 1, heads, tokens, d},
-                      {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)}),
-          withAxes<4>(logs, {splits, 1, heads, tokens},
-                      {logs.stride(0), 0, logs.stride(2), logs.stride(1)}),
-          withAxes<4>(o, {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)}),
-          withAxes<3>(lse, {1, heads, tokens}, {0, lse.stride(1), lse.stride(0)}),
-          mergeRowConfig(splits, chosen.width));
-    };
-    if (call.dtype("k_cache") == call.dtype("q"))
-      ofCache(T{});
-    else
-      for_dtype<float8_e4m3, std::int8_t, std::uint8_t>(call.dtype("k_cache"), ofCache);
+    if (splits == 1) {
+      paged.o = withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)});
+      paged.lse = withAxes<3>(lse, {1, tokens, heads}, {0, lse.stride(0), lse.stride(1)});
+      return launch(use, paged);
+    }
+    const auto parts = use.workspace<float, 4>({splits, tokens, heads, d});
+    const auto logs = use.workspace<float, 3>({splits, tokens, heads});
+    paged.o = parts;
+    paged.lse = logs;
+    launch(use, paged);
+    // The merge's rows are the tokens of a head.
+    use(mergeStates<float, T>, Grid(tokens, heads, 1),
+        withAxes<5>(parts, {splits, 1, heads, tokens, d},
+                    {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)}),
+        withAxes<4>(logs, {splits, 1, heads, tokens},
+                    {logs.stride(0), 0, logs.stride(2), logs.stride(1)}),
+        withAxes<4>(o, {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)}),
+        withAxes<3>(lse, {1, heads, tokens}, {0, lse.stride(1), lse.stride(0)}),
+        mergeRowConfig(splits, chosen.width));
+  });
+}
+
+void sectile::launchPagedAttention(Use &use) {
+  const Invocation &call = use.call;
+  const AttentionNumbers numbers(call);
+  const OptionFlags flags = optionFlags(use, numbers);
+  launchPaged(use, numbers, numbers.cap > 0, [&](Use &use, const Launch &launch) {
+    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      const auto of = [&]<class C, class Out>(C, Out) {
+        use(pagedAttention<T, C, Out>, launch.grid,
+            Arguments<flash::PagedTensors<T, C, Out>>{
+                use.tensor<T, 3>("q"), use.tensor<C, 4>("k_cache"), use.tensor<C, 4>("v_cache"),
+                use.tensor<std::int32_t, 1>("context_lens"),
+                use.tensor<std::int32_t, 2>("block_tables"),
+                launch.queryStarts.as<const std::int32_t, 1>(), launch.sinks.as<const float, 2>(),
+                launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
+                launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
+            launch.numbers, optionNumbers(numbers),
+            PagedOptionConfig{{launch.config, flags}, launch.pages});
+      };
+      const auto ofCache = [&]<class C>(C code) {
+        if (launch.o.dtype == dtype_of<T>)
+          of(code, T());
+        else
+          of(code, float());
+      };
+      if (call.dtype("k_cache") == call.dtype("q"))
+        ofCache(T());
+      else
+        for_dtype<float8_e4m3, std::int8_t, std::uint8_t>(call.dtype("k_cache"), ofCache);
+    });
   });
 }

@@ -1,7 +1,7 @@
 // What decoding and chunked prefill over pages have in common on the host: arguments, options,
 // checks and the launch.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/attention/Options.h"
 #include "kernels/serving/References.h"
 
 namespace sectile {
@@ -22,8 +22,11 @@ bool hasWholeSteps(const Invocation &call, std::int64_t n);
 // Whether scores and outputs of one thread stay in registers.
 bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
 
-// `blocks` of rows; the configuration has m, n, warps, stages, overlap and, where the keys may be
-// split, splits.
-void launchPaged(Use &use, std::int64_t blocks, bool packed, int splits);
+// Call `launch` for the launch of the loop over pages, and merge what parts of the keys give: for a
+// call of paged_decode or paged_prefill. modified: scores are more than scaled products.
+void launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
+                 const flash::detail::Launcher &launch);
+// All launches of paged_decode and paged_prefill.
+void launchPagedAttention(Use &use);
 
 } // namespace sectile

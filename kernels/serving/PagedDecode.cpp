@@ -102,8 +102,6 @@ KernelSpec sectile::pagedDecodeSpec() {
          return (config.at("m") == 16 || config.at("m") < 2 * groupOf(call)) &&
                 pagedFits(call, target, config);
        }}};
-  spec.apply = [](Use &use) {
-    launchPaged(use, rowBlocks(use.call, use.config.at("m")), false, use.field("splits"));
-  };
+  spec.apply = launchPagedAttention;
   return spec;
 }

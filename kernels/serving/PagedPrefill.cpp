@@ -84,11 +84,12 @@ KernelSpec sectile::pagedPrefillSpec() {
   spec.check = [](const Invocation &call) {
     checkPaged(call);
     if (call.extent("ends") != call.extent("S") + 1)
-      throw InputError("paged_prefill: cu_seqlens_q has " + std::to_string(call.extent("ends")) +
+      throw InputError(call.kernel->name + ": cu_seqlens_q has " +
+                       std::to_string(call.extent("ends")) +
                        " numbers, but must have one more than the " +
                        std::to_string(call.extent("S")) + " sequences of context_lens");
     if (call.extent("S") == 0 && call.extent("T") != 0)
-      throw InputError("paged_prefill: q has tokens, but there is no sequence");
+      throw InputError(call.kernel->name + ": q has tokens, but there is no sequence");
   };
   const auto settingsOf = [](const Invocation &call, std::span<const HostArray> inputs) {
     PagedSettings settings = pagedSettings(call, inputs);
@@ -123,10 +124,6 @@ KernelSpec sectile::pagedPrefillSpec() {
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          return config.at("m") >= 16 * (config.at("warps") / 4) && pagedFits(call, target, config);
        }}};
-  spec.apply = [](Use &use) {
-    const Invocation &call = use.call;
-    launchPaged(use, call.extent("T") * groupOf(call) / use.config.at("m") + call.extent("S"), true,
-                1);
-  };
+  spec.apply = launchPagedAttention;
   return spec;
 }

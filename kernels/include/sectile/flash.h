@@ -171,6 +171,13 @@ template <class T, class F, class V> struct PackedKeyGradients {
   }
 };
 
+template <class T, class C, class Out, class F, class V> struct PagedForward {
+  void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, const PagedConfig &config) const {
+    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+  }
+};
+
 // One for each type, whatever the calls.
 template <class Function> const Kernel<Function> &kernel(const char *name) {
   static const Kernel<Function> kernel{name, {}};
@@ -186,16 +193,18 @@ struct Call {
 };
 // One of them. Tensors that it has are those of its kind.
 struct Launch {
-  enum class Of { all, parts, queries, keys, keyParts };
+  enum class Of { all, parts, pages, queries, keys, keyParts };
   Of of;
   Grid grid;
   LoopConfig config;
   Arguments<Numbers> numbers;
   AnyTensor sinks = {};                         // of a forward pass
-  AnyTensor o = {}, lse = {};                   // of parts
+  AnyTensor o = {}, lse = {};                   // of parts and pages
   AnyTensor logs = {}, delta = {}, dqSums = {}; // of gradients
   AnyTensor dk = {}, dv = {};
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
+  PageConfig pages = {};
+  AnyTensor queryStarts = {}, kScales = {}, vScales = {}; // of pages
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -462,6 +471,101 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
   if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
     result.dsinks = dsinks->second.template as<float, 2>();
   return result;
+}
+
+// Keys and values of S sequences in pages, as flash::pages gives them.
+template <class C> struct Pages {
+  Tensor<const C, 4> k, v;
+  Tensor<const std::int32_t, 2> tables;
+  Tensor<const std::int32_t, 1> lengths;
+  std::optional<Tensor<const float, 2>> kScale, vScale;
+};
+// Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
+// context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
+// are of the type of q, or they hold numbers of float8_e4m3, std::int8_t or, as std::uint8_t with
+// D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are multiplied by
+// scales [1 or blocks, Hkv] where these are given.
+template <class C>
+Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
+                                    const sectile::detail::KernelInput<C, 4> &v_cache,
+                                    const Tensor<const std::int32_t, 2> &block_tables,
+                                    const Tensor<const std::int32_t, 1> &context_lens,
+                                    const std::optional<Tensor<const float, 2>> &k_scale = {},
+                                    const std::optional<Tensor<const float, 2>> &v_scale = {}) {
+  return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale};
+}
+
+namespace detail {
+// queryStarts: null where each sequence has one query.
+template <class T, class C, class F, class V>
+AttentionOutputs<std::remove_const_t<T>, 3>
+attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
+            const Tensor<const std::int32_t, 1> *queryStarts, const Scores<F> &scores,
+            const Arguments<V> &visibility, const Options &options,
+            const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to) {
+  using E = std::remove_const_t<T>;
+  static_assert(std::is_same_v<C, E> || std::is_same_v<C, float8_e4m3> ||
+                    std::is_same_v<C, std::int8_t> || std::is_same_v<C, std::uint8_t>,
+                "pages are of the type of q, or of float8_e4m3, std::int8_t or std::uint8_t");
+  NamedTensors given, inputs{{"q", q},
+                             {"k_cache", pages.k},
+                             {"v_cache", pages.v},
+                             {"block_tables", pages.tables},
+                             {"context_lens", pages.lengths}};
+  if (queryStarts)
+    inputs["cu_seqlens_q"] = *queryStarts;
+  if (pages.kScale)
+    inputs["k_scale"] = *pages.kScale;
+  if (pages.vScale)
+    inputs["v_scale"] = *pages.vScale;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out = detail::attend(
+      stream, {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options},
+      [&](Use &use, const Launch &launch) {
+        const auto of = [&]<class Out>(std::type_identity<Out>) {
+          use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
+              Arguments<PagedTensors<E, C, Out>>{
+                  use.tensor<E, 3>("q"), pages.k, pages.v, pages.lengths, pages.tables,
+                  launch.queryStarts.as<const std::int32_t, 1>(), launch.sinks.as<const float, 2>(),
+                  launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
+                  launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
+              launch.numbers, scores.operands, visibility,
+              PagedConfig{launch.config, launch.pages});
+        };
+        if (launch.o.dtype == dtype_of<E>)
+          of(std::type_identity<E>());
+        else
+          of(std::type_identity<float>());
+      });
+  return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
+}
+} // namespace detail
+
+// Attention over keys in pages, forward, for q [S, Hq, D]: one query a sequence, its newest token.
+// o is as q, and lse [S, Hq]. To a lambda and a visibility the number of a sequence is its batch,
+// keys are counted from its beginning, and the last query lies beside the last key. Entries of
+// block_tables for pages that intervals of the visibility leave out, or that lie behind
+// context_lens, are not read. What is read of them is not checked, nor are the lengths, which count
+// up to what the tables have room for. Throws LaunchError for what does not fit, dropout and tf32
+// among it.
+template <class T, class C, class F, Visible V>
+AttentionOutputs<std::remove_const_t<T>, 3>
+attend(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages, const Scores<F> &scores,
+       const Arguments<V> &visibility, const Options &options = {},
+       const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  return detail::attendPages(stream, q, pages, nullptr, scores, visibility, options, to);
+}
+// The same of several queries a sequence, q [Tq, Hq, D]: sequence s has the tokens
+// cu_seqlens_q[s] up to, without it, cu_seqlens_q[s + 1], whose keys are the last ones in its
+// pages. lse is [Tq, Hq]. cu_seqlens_q, [S + 1], is not checked.
+template <class T, class C, class F, Visible V>
+AttentionOutputs<std::remove_const_t<T>, 3>
+attend(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
+       const Tensor<const std::int32_t, 1> &cu_seqlens_q, const Scores<F> &scores,
+       const Arguments<V> &visibility, const Options &options = {},
+       const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  return detail::attendPages(stream, q, pages, &cu_seqlens_q, scores, visibility, options, to);
 }
 
 } // namespace sectile::flash

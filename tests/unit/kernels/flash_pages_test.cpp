@@ -1,0 +1,313 @@
+// flash::attend over keys in pages: each sequence is attention by itself, and what no query sees is
+// not looked for.
+#include "FlashTest.h"
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+namespace {
+
+class FlashPages : public OnDevice {
+protected:
+  Buffer<float> slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
+};
+SECTILE_INSTANTIATE_ON(FlashPages, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+struct Lengths {
+  std::int64_t queries, keys;
+};
+// None has more keys than a row of the table has room for.
+constexpr std::int64_t room = 128, H = 4;
+// Without keys, or without queries; some queries of a chunk lie before all keys.
+const std::vector<Lengths> ofOne{{1, 70}, {1, 0}, {1, room}, {1, 1}, {1, 64}},
+    ofChunks{{17, 30}, {0, 9}, {40, room}, {33, 5}, {1, 0}, {20, 77}};
+
+// Codes of a cache, and the numbers that they stand for: of the caches' type, or times a scale.
+template <class T, class C> struct Code {
+  static C of(T value) { return value; }
+  static T number(C code, float) { return code; }
+};
+template <class T> struct Code<T, std::int8_t> {
+  static std::int8_t of(T value) {
+    return static_cast<std::int8_t>(std::clamp(static_cast<float>(value) * 32, -127.0f, 127.0f));
+  }
+  static T number(std::int8_t code, float scale) {
+    return static_cast<T>(static_cast<float>(code) * scale);
+  }
+};
+
+struct Layout {
+  std::int64_t width, page;
+  bool chunks = false;
+  // Whether the visibility consists of intervals: pages that it leaves out are then not looked for.
+  bool intervals = true;
+  std::int64_t kvHeads = 2;
+};
+
+template <class T, class C, class F, flash::Visible V>
+void checkPages(const Device &device, const Layout &layout, const flash::Scores<F> &scores,
+                const Arguments<V> &visibility, const ScoreReference &score,
+                const VisibleReference &visible, const flash::Options &options = {}) {
+  constexpr bool scaled = !std::is_same_v<T, C>;
+  const std::int64_t D = layout.width, page = layout.page, KV = layout.kvHeads;
+  const bool chunks = layout.chunks, intervals = layout.intervals;
+  const std::vector<Lengths> &lengths = chunks ? ofChunks : ofOne;
+  const auto S = static_cast<std::int64_t>(lengths.size());
+  const std::int64_t max = room / page, blocks = S * max + 1;
+  const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  // What nothing is put into is no number, or the largest code.
+  const C none = scaled ? static_cast<C>(127) : static_cast<C>(NAN);
+  std::vector<C> keys(index(blocks * KV * page * D), none), values = keys;
+  std::vector<std::int32_t> table, contexts, starts{0};
+  std::vector<float> kScales, vScales;
+  for (std::int64_t i = 0; i < blocks * KV; ++i) {
+    kScales.push_back(scaled ? 1.0f / float(16 << i % 3) : 1);
+    vScales.push_back(scaled ? 1.0f / float(32 << i % 2) : 1);
+  }
+  std::vector<T> queries;
+  std::vector<double> o, lse;
+  for (std::int64_t s = 0; s < S; ++s) {
+    const std::int64_t Sq = lengths[index(s)].queries, Sk = lengths[index(s)].keys;
+    Data<T> data({1, H, KV, Sq, Sk, D, D});
+    const auto here = [&](Place place) {
+      place.batch = s;
+      return place;
+    };
+    for (std::int64_t p = 0; p < max; ++p) {
+      bool wanted = false;
+      for (std::int64_t j = p * page; j < std::min(Sk, (p + 1) * page); ++j)
+        for (std::int64_t i = 0; i < Sq; ++i)
+          wanted = wanted || !intervals || visible({s, 0, i, j, double(i + Sk - Sq - j)});
+      // Each block is one page's, and neighbours lie apart.
+      const std::int64_t block = (s * max + p) * 7 % (blocks - 1);
+      table.push_back(wanted ? static_cast<std::int32_t>(block) : p % 2 ? -2000000000 : 2147483647);
+      for (std::int64_t j = p * page; j < std::min(Sk, (p + 1) * page); ++j)
+        for (std::int64_t h = 0; h < KV; ++h)
+          for (std::int64_t d = 0; d < D; ++d) {
+            const auto to = index(((block * KV + h) * page + j % page) * D + d);
+            const auto put = [&](std::vector<C> &cache, T &number, float scale) {
+              cache[to] = Code<T, C>::of(number);
+              number = Code<T, C>::number(cache[to], scale);
+            };
+            put(keys, data.k[index((h * Sk + j) * D + d)], kScales[index(block * KV + h)]);
+            put(values, data.v[index((h * Sk + j) * D + d)], vScales[index(block * KV + h)]);
+          }
+    }
+    const Results own = expected(
+        data, [&](double product, const Place &at) { return score(product, here(at)); },
+        [&](const Place &at) { return visible(here(at)); },
+        options.scale.value_or(1 / std::sqrt(double(D))));
+    for (std::int64_t i = 0; i < Sq; ++i)
+      for (std::int64_t h = 0; h < H; ++h) {
+        lse.push_back(own.lse[index(h * Sq + i)]);
+        for (std::int64_t d = 0; d < D; ++d) {
+          queries.push_back(data.q[index((h * Sq + i) * D + d)]);
+          o.push_back(own.o[index((h * Sq + i) * D + d)]);
+        }
+      }
+    // More than there is room for counts as that.
+    contexts.push_back(static_cast<std::int32_t>(Sk == room ? room + 7 : Sk));
+    starts.push_back(starts.back() + static_cast<std::int32_t>(Sq));
+  }
+  const Stream stream = device.stream();
+  const auto q = tensor(device.upload(queries), {starts.back(), H, D});
+  const auto ofCache = [&](const std::vector<C> &cache) {
+    return tensor(device.upload(cache), {blocks, KV, page, D});
+  };
+  const auto ofScales = [&](const std::vector<float> &scales) {
+    return scaled
+               ? std::optional<Tensor<const float, 2>>(tensor(device.upload(scales), {blocks, KV}))
+               : std::nullopt;
+  };
+  const flash::Pages<C> pages =
+      flash::pages(ofCache(keys), ofCache(values), tensor(device.upload(table), {S, max}),
+                   tensor(device.upload(contexts), {S}), ofScales(kScales), ofScales(vScales));
+  const Tensor<const std::int32_t, 1> cu = tensor(device.upload(starts), {S + 1});
+  const auto result = chunks ? flash::attend(stream, q, pages, cu, scores, visibility, options)
+                             : flash::attend(stream, q, pages, scores, visibility, options);
+  expectNear(result.o, o, std::is_same_v<T, float> ? 2e-5 : 4e-3, "o");
+  expectNear(result.lse, lse, 2e-5, "lse");
+}
+
+auto alibi(const Buffer<float> &slopes) {
+  return flash::scores(
+      [](flash::Score s, const flash::At &at, Float cap, View<const float, 1> slopes) {
+        return soft_cap(s, cap) - at.per_head(slopes) * at.distance();
+      },
+      2.0f, slopes);
+}
+Dual alibiReference(double s, const Place &at) {
+  return {2 * std::tanh(s / 2) - at.distance * 0.5 / double(1 << at.head)};
+}
+
+TEST_P(FlashPages, OneQueryOfEachSequence) {
+  checkPages<half, half>(device, {64, 16}, flash::plain(), flash::causal(), unmodified, before);
+  checkPages<float, float>(device, {64, 64}, alibi(slopes), flash::everything(), alibiReference,
+                           everywhere);
+  // A warp of its own copies whole pages, where the chip can.
+  checkPages<half, half>(device, {128, 64}, alibi(slopes), flash::window(90, 0), alibiReference,
+                         [](const Place &at) { return at.distance <= 90; },
+                         {.config = {{"splits", 1}}});
+}
+
+TEST_P(FlashPages, KeysAreSplit) {
+  checkPages<half, half>(device, {64, 16}, alibi(slopes), flash::window(50, 3), alibiReference,
+                         [](const Place &at) { return at.distance <= 50; },
+                         {.config = {{"splits", 3}, {"n", 16}}});
+  checkPages<half, half>(
+      device, {64, 64, false, false}, flash::plain(),
+      flash::where([](const flash::At &at, Int every) { return at.key() % every != 1; }, 3),
+      unmodified, [](const Place &at) { return at.key % 3 != 1; },
+      {.scale = 0.25, .config = {{"splits", 2}}});
+}
+
+// The number of a sequence is its batch, and the last query of a chunk lies beside the last key.
+TEST_P(FlashPages, Chunks) {
+  const std::vector<std::int32_t> given{3, 1, 60, 4, 0, 7};
+  const auto prefix = tensor(device.upload(given), {6});
+  const auto seen = [&](const Place &at) {
+    return at.distance >= 0 || at.key < given[static_cast<std::size_t>(at.batch)];
+  };
+  checkPages<half, half>(device, {64, 64, true}, alibi(slopes), flash::prefix(prefix),
+                         alibiReference, seen, {.config = {{"overlap", 1}}});
+  checkPages<float, float>(device, {64, 16, true, false}, flash::plain(),
+                           flash::window(20, 3) && flash::where([](const flash::At &at) {
+                             return (at.query() + at.key() + at.head()) % 3 != 0;
+                           }),
+                           unmodified, [](const Place &at) {
+                             return at.distance <= 20 && at.distance >= -3 &&
+                                    (at.query + at.key + at.head) % 3 != 0;
+                           });
+  checkPages<half, half>(device, {64, 16, true}, flash::plain(),
+                         flash::window(20, 3) && flash::causal(), unmodified,
+                         [](const Place &at) { return at.distance <= 20 && at.distance >= 0; });
+}
+
+// Of heads that share keys, and of those that do not.
+TEST_P(FlashPages, Masks) {
+  constexpr std::int64_t sequences = 6, rows = 40;
+  const auto sees = [](std::int64_t s, std::int64_t i, std::int64_t j) {
+    return (s + i * 3 + j) % 4 != 0;
+  };
+  std::vector<std::uint8_t> all;
+  for (std::int64_t s = 0; s < sequences; ++s)
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < room; ++j)
+        all.push_back(sees(s, i, j));
+  const auto mask = device.allocate<bool>(all.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+  for (const std::int64_t kvHeads : {2, 4})
+    checkPages<half, half>(
+        device, {.width = 64, .page = 16, .chunks = true, .intervals = false, .kvHeads = kvHeads},
+        flash::plain(), flash::mask(tensor(mask, {sequences, 1, rows, room})) && flash::causal(),
+        unmodified,
+        [&](const Place &at) { return at.distance >= 0 && sees(at.batch, at.query, at.key); });
+}
+
+TEST_P(FlashPages, CodesWithScales) {
+  checkPages<half, std::int8_t>(device, {64, 16}, alibi(slopes), flash::causal(), alibiReference,
+                                before);
+}
+
+// The same as the library's kernel, whose reference its own tests compare it with.
+TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
+  const Stream stream = device.stream();
+  std::mt19937 random(5);
+  const auto bits = []<class T, int N>(const Tensor<T, N> &tensor) {
+    return Buffer<T>(tensor.memory()).download();
+  };
+  const auto q = tensor(device.upload(Data<half>({1, 2, 1, H, 1, 64, 64}).q), {2, H, 64});
+  std::vector<std::int32_t> all;
+  for (std::int32_t block = 0; block < 16; ++block)
+    all.push_back(block * 5 % 16);
+  const auto tables = tensor(device.upload(all), {2, 8});
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{100, 41}), {2});
+  const auto sinks = tensor(device.upload(std::vector<float>{0.5f, -1, 2, 0.25f}), {H, 1});
+  const Tensor<const float, 2> scale =
+      tensor(device.upload(std::vector<float>{0.125f, 0.0625f}), {1, 2});
+  const auto compare = [&]<class C>(std::int64_t width, auto draw) {
+    const auto cache = [&] {
+      std::vector<C> numbers;
+      for (std::int64_t i = 0; i < 16 * 2 * 16 * width; ++i)
+        numbers.push_back(draw());
+      return tensor(device.upload(numbers), {16, 2, 16, width});
+    };
+    const auto keys = cache(), values = cache();
+    const auto [o, lse] = flash::attend(
+        stream, q, flash::pages(keys, values, tables, lengths, scale, scale), flash::plain(),
+        flash::window(30, std::nullopt), {.sinks = Tensor<const float, 2>(sinks)});
+    const NamedTensors known = run_kernel(stream, "paged_decode",
+                                          {{"q", q},
+                                           {"k_cache", keys},
+                                           {"v_cache", values},
+                                           {"block_tables", tables},
+                                           {"context_lens", lengths},
+                                           {"k_scale", scale},
+                                           {"v_scale", scale},
+                                           {"sinks", sinks}},
+                                          {{"window_left", "30"}});
+    EXPECT_EQ(bits(o), bits(known.at("o").template as<half, 3>()));
+    EXPECT_EQ(bits(lse), bits(known.at("lse").template as<float, 2>()));
+  };
+  compare.operator()<half>(64, [&] { return static_cast<half>(float(random() % 64) / 16 - 2); });
+  compare.operator()<float8_e4m3>(
+      64, [&] { return static_cast<float8_e4m3>(float(random() % 64) / 16 - 2); });
+  compare.operator()<std::uint8_t>(32, [&] { return static_cast<std::uint8_t>(random()); });
+}
+
+TEST(FlashPagesCalls, WhatDoesNotFitIsRefused) {
+  const Device device = Device::open("interpreter");
+  const Stream stream = device.stream();
+  const auto rows = [&](std::int64_t heads, std::int64_t width) {
+    return tensor(device.allocate<half>(static_cast<std::size_t>(2 * heads * width)),
+                  {2, heads, width});
+  };
+  const auto cache = [&](std::int64_t heads, std::int64_t page, std::int64_t width) {
+    return tensor(device.allocate<half>(static_cast<std::size_t>(3 * heads * page * width)),
+                  {3, heads, page, width});
+  };
+  const auto numbers = [&](std::int64_t count) {
+    return tensor(device.upload(std::vector<std::int32_t>(static_cast<std::size_t>(count))),
+                  {count});
+  };
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>(4)), {2, 2});
+  const auto pages = [&](const Tensor<half, 4> &k, const Tensor<half, 4> &v,
+                         std::int64_t sequences = 2) {
+    return flash::pages(k, v, tables, numbers(sequences));
+  };
+  const auto message = [&](auto... given) -> std::string {
+    try {
+      flash::attend(stream, given...);
+    } catch (const LaunchError &error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto q = rows(4, 16);
+  const auto fine = pages(cache(2, 16, 16), cache(2, 16, 16));
+  const auto plain = flash::plain();
+  const auto causal = flash::causal();
+  EXPECT_EQ(message(q, fine, plain, causal), "");
+  EXPECT_THAT(message(rows(3, 16), fine, plain, causal),
+              HasSubstr("flash::attend: Hq, the heads of q (3), must be a multiple of Hkv"));
+  EXPECT_THAT(message(rows(4, 32), fine, plain, causal), HasSubstr("flash::attend: "));
+  EXPECT_THAT(message(q, pages(cache(2, 16, 16), cache(2, 32, 16)), plain, causal),
+              HasSubstr("flash::attend: "));
+  EXPECT_THAT(message(q, pages(cache(2, 257, 16), cache(2, 257, 16)), plain, causal),
+              HasSubstr("flash::attend: a page is 257 keys"));
+  EXPECT_THAT(message(q, pages(cache(2, 16, 16), cache(2, 16, 16), 3), plain, causal),
+              HasSubstr("flash::attend: "));
+  const Tensor<const std::int32_t, 1> two = numbers(2), three = numbers(3);
+  EXPECT_EQ(message(q, fine, three, plain, causal), "");
+  EXPECT_THAT(message(q, fine, two, plain, causal), HasSubstr("cu_seqlens_q has 2 numbers"));
+  EXPECT_THAT(message(q, fine, plain, causal, flash::Options{.dropout = 0.5}),
+              HasSubstr("flash::attend: there is no dropout over keys in pages"));
+  EXPECT_THAT(message(q, fine, plain, causal, flash::Options{.tf32 = true}),
+              HasSubstr("flash::attend: products with keys in pages are exact"));
+  EXPECT_THAT(message(q, fine, three, plain, causal, flash::Options{.config = {{"splits", 2}}}),
+              HasSubstr("flash::attend"));
+}
+
+} // namespace
