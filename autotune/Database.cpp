@@ -76,7 +76,7 @@ std::string bytesOf(int folder, const char *path, bool administratorsToo) {
     throw StoreError{StoreError::Other, std::strerror(errno)};
   if (administratorsToo && info.st_uid == 0)
     info.st_uid = geteuid();
-  if (std::string why = runtime::distrust(info, false); !why.empty())
+  if (std::string why = runtime::reasonToReject(info, false); !why.empty())
     throw StoreError{StoreError::Other, why};
   if (std::optional<std::string> bytes = runtime::readAll(file))
     return std::move(*bytes);
@@ -204,7 +204,7 @@ void Database::openFile(const std::string &folder) {
     fstat(made, &info);
     close(made);
   }
-  std::string fault = runtime::distrust(info, false);
+  std::string fault = runtime::reasonToReject(info, false);
   bool logged = false;
   for (const char *companion : companions) {
     struct stat other;
@@ -213,7 +213,7 @@ void Database::openFile(const std::string &folder) {
       continue;
     logged |= other.st_size > 0;
     if (fault.empty())
-      fault = runtime::distrust(other, false);
+      fault = runtime::reasonToReject(other, false);
   }
   if (!fault.empty()) {
     unusable = true;

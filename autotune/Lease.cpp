@@ -51,7 +51,7 @@ Lease LeaseTable::claim(int folder, std::string_view name, std::chrono::millisec
       return held->names.insert(key).second;
     });
     if (ours)
-      lease.giveUp = std::shared_ptr<void>(held.get(), [table = held, key](void *) {
+      lease.release = std::shared_ptr<void>(held.get(), [table = held, key](void *) {
         std::lock_guard lock(table->mutex);
         table->names.erase(key);
       });
@@ -70,7 +70,7 @@ Lease LeaseTable::claim(int folder, std::string_view name, std::chrono::millisec
     return lease;
   }
   // A forked process shares the open file: only who took the lock gives it up.
-  lease.giveUp = std::shared_ptr<void>(
+  lease.release = std::shared_ptr<void>(
       held.get(), [file, unlocked = range(name, F_UNLCK), owner = getpid()](void *) mutable {
         if (getpid() == owner)
           fcntl(file, F_OFD_SETLK, &unlocked);

@@ -18,16 +18,16 @@ namespace sectile::autotune {
 class Lease {
 public:
   Lease() = default;
-  Lease(Lease &&other) noexcept : giveUp(std::move(other.giveUp)) {}
+  Lease(Lease &&other) noexcept : release(std::move(other.release)) {}
   Lease &operator=(Lease &&other) noexcept {
-    std::swap(giveUp, other.giveUp);
+    std::swap(release, other.release);
     return *this;
   }
-  explicit operator bool() const { return giveUp != nullptr; }
+  explicit operator bool() const { return release != nullptr; }
 
 private:
   friend class LeaseTable;
-  std::shared_ptr<void> giveUp; ///< its deleter does
+  std::shared_ptr<void> release; ///< its deleter does
 };
 
 /// Locks of one file, if there is one: the system keeps them apart and takes them from the dead.

@@ -65,7 +65,7 @@ static void wait(double seconds, const Event &event, const std::string &kernel,
       std::snprintf(text, sizeof text, "%g s", seconds);
       const std::string why = "a run of kernel '" + kernel + "' did not end within " + text;
       const Device device = stream.device();
-      device.impl()->giveUp(why);
+      device.impl()->abandon(why);
       throw runtime::DeadlinePassed(device.name() + ": " + why);
     }
     std::this_thread::sleep_for(pause);

@@ -39,7 +39,7 @@ public:
   bool empty() const { return low > high; }
 
   // Widens the range to where ticks are. From zero on where lengths are to be compared.
-  void settle(bool fromZero) {
+  void chooseRange(bool fromZero) {
     if (empty())
       low = logarithmic ? 1 : 0, high = 1;
     if (!logarithmic && fromZero)
@@ -113,8 +113,8 @@ std::string drawSvg(const Plot &plot) {
         for (const double value : {point.y, point.low, point.high})
           y.include(value);
       }
-  x.settle(/*fromZero=*/false);
-  y.settle(/*fromZero=*/true);
+  x.chooseRange(/*fromZero=*/false);
+  y.chooseRange(/*fromZero=*/true);
 
   Svg svg(width, height);
   const Svg::Style grid{.stroke = "#e0e0e0"}, frame{.stroke = "black"};

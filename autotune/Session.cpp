@@ -110,8 +110,8 @@ private:
              prepared.stages}};
   }
   // So many runs more.
-  void settle(Measurement &measurement, const LoadedCandidate &ready, size_t candidate,
-              unsigned runs) {
+  void takeRuns(Measurement &measurement, const LoadedCandidate &ready, size_t candidate,
+                unsigned runs) {
     std::optional<Timing> timing = runner->estimate(ready);
     if (!timing) {
       const std::vector<double> more = runner->time(ready, runs);
@@ -347,9 +347,9 @@ void Session::measureReference(Preparation &preparation) {
     return;
   measure(0, [&] {
     Measurement &measurement = result(preparation, 0);
-    settle(measurement, reference, 0, fewRuns);
+    takeRuns(measurement, reference, 0, fewRuns);
     if (const unsigned runs = isVirtual() ? 0 : moreRuns(measurement.median))
-      settle(measurement, reference, 0, runs);
+      takeRuns(measurement, reference, 0, runs);
   });
 }
 
@@ -391,7 +391,7 @@ void Session::check(Preparation &preparation, size_t candidate) {
     }
     if (measurement.numerics == task.numerics[0] && !expected.sameBits(written))
       measurement.numerics = otherBits(measurement.numerics);
-    settle(measurement, ready, candidate, fewRuns);
+    takeRuns(measurement, ready, candidate, fewRuns);
   } catch (const std::exception &error) {
     fail(candidate, error);
   }
@@ -430,7 +430,7 @@ void Session::timeMany(Preparation &preparation, size_t candidate) {
 void Session::time(Preparation &preparation, size_t candidate, unsigned runs) {
   std::lock_guard lock(measuring());
   try {
-    settle(*results[candidate], loaded(preparation, candidate), candidate, runs);
+    takeRuns(*results[candidate], loaded(preparation, candidate), candidate, runs);
   } catch (const std::exception &error) {
     fail(candidate, error);
   }

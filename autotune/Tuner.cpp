@@ -239,7 +239,7 @@ struct AutotunerBase::State {
   Place placeOf(const Stream &stream, const std::uint64_t *words) const {
     return {stream.impl()->device.get(), options.bucket({kernel.arguments(), words})};
   }
-  void settle(Place place, std::vector<Ranked> ranking, std::uint64_t generation) {
+  void remember(Place place, std::vector<Ranked> ranking, std::uint64_t generation) {
     std::unique_lock lock(mutex);
     if (settled.size() >= mostPlaces && !settled.contains(place))
       settled.clear();
@@ -279,7 +279,7 @@ std::optional<std::size_t> AutotunerBase::settled(const Stream &stream,
   return state.choose(found->second.ranking, words);
 }
 
-std::size_t AutotunerBase::settle(const Stream &stream, const std::uint64_t *words,
+std::size_t AutotunerBase::choose(const Stream &stream, const std::uint64_t *words,
                                   const Bind &bind) {
   State &state = *state_;
   const Device device = stream.device();
@@ -322,7 +322,7 @@ std::size_t AutotunerBase::settle(const Stream &stream, const std::uint64_t *wor
   }
   std::vector<State::Ranked> ranking = state.rank(key, known);
   const std::size_t candidate = state.choose(ranking, words);
-  state.settle(std::move(place), std::move(ranking), generation);
+  state.remember(std::move(place), std::move(ranking), generation);
   return candidate;
 }
 
@@ -338,7 +338,7 @@ TuneReport AutotunerBase::tune(const Stream &stream, const Bind &bind) {
   TuneReport report = state.tune(stream, key, bind, eligible);
   const std::uint64_t generation = store.generation();
   if (state.mode != AutotuneMode::off)
-    state.settle(state.placeOf(stream, words), state.rank(key, state.lookup(key)), generation);
+    state.remember(state.placeOf(stream, words), state.rank(key, state.lookup(key)), generation);
   return report;
 }
 

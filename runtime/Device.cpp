@@ -186,7 +186,7 @@ static std::atomic<bool> anyLost = false;
 
 bool DeviceImpl::anyIsLost() { return anyLost; }
 
-void DeviceImpl::giveUp(const std::string &why) {
+void DeviceImpl::abandon(const std::string &why) {
   anyLost = true;
   end(why);
 }

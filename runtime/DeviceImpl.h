@@ -74,7 +74,7 @@ public:
   /// A kernel that does not end cannot be stopped, and much of a driver waits for it: from now on
   /// the driver is not asked for anything, whatever asks for it throws this message, and what is
   /// given back stays with the driver until the process ends.
-  void giveUp(const std::string &why);
+  void abandon(const std::string &why);
   static bool anyIsLost();
   /// The same of a device that the driver has nothing of any more.
   void end(const std::string &why);

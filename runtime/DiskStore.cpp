@@ -103,7 +103,7 @@ std::optional<std::string> DiskStore::read(std::string_view name, bool mark) con
   const Descriptor file(
       openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (!file || fstat(file, &info) != 0 || !distrust(info, false).empty())
+  if (!file || fstat(file, &info) != 0 || !reasonToReject(info, false).empty())
     return std::nullopt;
   std::optional<std::string> bytes = readAll(file);
   if (mark && bytes)
@@ -166,11 +166,11 @@ DiskStore::Lock DiskStore::lock(std::string_view name, std::chrono::milliseconds
   if (file < 0)
     return lock;
   // Locks of open files, unlike those of processes, keep two threads apart as well.
-  const auto giveUp = std::chrono::steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   flock wanted = range(name, F_WRLCK);
   for (auto pause = std::chrono::microseconds(200); fcntl(file, F_OFD_SETLK, &wanted) != 0;
        pause = std::min(2 * pause, std::chrono::microseconds(20000))) {
-    if ((errno != EAGAIN && errno != EINTR) || std::chrono::steady_clock::now() > giveUp)
+    if ((errno != EAGAIN && errno != EINTR) || std::chrono::steady_clock::now() > deadline)
       break; // Then two may do the same work; the entry is right all the same.
     std::this_thread::sleep_for(pause);
   }

@@ -86,7 +86,7 @@ uint64_t HostDevice::allocate(size_t bytes) {
 }
 
 void HostDevice::free(uint64_t address) noexcept {
-  settle();
+  finishWork();
   if (!address)
     return;
   std::unique_lock lock(allocatorMutex);
@@ -115,14 +115,14 @@ void HostDevice::checkRange(uint64_t address, size_t bytes, const char *doing) c
 
 void HostDevice::copyToDevice(uint64_t to, const void *from, size_t bytes) {
   checkRange(to, bytes, "copying to the device");
-  settle();
+  finishWork();
   std::memcpy(pointer<void>(to), from, bytes);
   deviceMemory().written(pointer<void>(to), bytes);
 }
 
 void HostDevice::copyToHost(void *to, uint64_t from, size_t bytes) {
   checkRange(from, bytes, "copying to the host");
-  settle();
+  finishWork();
   std::memcpy(to, pointer<void>(from), bytes);
 }
 
@@ -140,7 +140,7 @@ void HostDevice::copyOnDevice(uint64_t to, uint64_t from, size_t bytes, void *st
   checkRange(from, bytes, "copying on the device");
   checkRange(to, bytes, "copying on the device");
   submit(stream, [=, this](void *) {
-    settle();
+    finishWork();
     std::memmove(pointer<void>(to), pointer<void>(from), bytes);
     deviceMemory().copied(pointer<void>(to), pointer<void>(from), bytes);
   });
@@ -155,8 +155,8 @@ void HostDevice::copyFromOther(uint64_t to, DeviceImpl &other, uint64_t from, si
   static_cast<HostDevice &>(other).checkRange(from, bytes, "copying from another device");
   checkRange(to, bytes, "copying from another device");
   submit(stream, [=, this, &other](void *) {
-    settle();
-    static_cast<HostDevice &>(other).settle();
+    finishWork();
+    static_cast<HostDevice &>(other).finishWork();
     std::memcpy(pointer<void>(to), pointer<void>(from), bytes);
     deviceMemory().written(pointer<void>(to), bytes);
   });
@@ -168,7 +168,7 @@ void HostDevice::fill(uint64_t to, const void *pattern, size_t patternBytes, siz
   uint64_t value = 0;
   std::memcpy(&value, pattern, patternBytes);
   submit(stream, [=, this](void *) {
-    settle();
+    finishWork();
     for (size_t i = 0; i < count; ++i)
       std::memcpy(pointer<char>(to) + i * patternBytes, &value, patternBytes);
     deviceMemory().written(pointer<void>(to), patternBytes * count);
@@ -181,7 +181,7 @@ void HostDevice::destroyStream(void *stream) noexcept { delete static_cast<HostS
 void HostDevice::synchronizeStream(void *stream) {
   if (streamOf(stream).capturing())
     throw DeviceError(name + ": waiting for a stream: it is being captured");
-  settle();
+  finishWork();
 }
 
 void *HostDevice::createEvent(bool) { return new HostEvent; }

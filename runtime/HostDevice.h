@@ -37,14 +37,14 @@ public:
   void fill(uint64_t target, const void *pattern, size_t patternBytes, size_t count,
             void *stream) override;
 
-  void synchronize() override { settle(); }
+  void synchronize() override { finishWork(); }
   void *createStream() override;
   void destroyStream(void *stream) noexcept override;
   void synchronizeStream(void *stream) override;
   void *createEvent(bool timed) override;
   void destroyEvent(void *event) noexcept override;
   void recordEvent(void *event, void *stream) override;
-  void synchronizeEvent(void *) override { settle(); }
+  void synchronizeEvent(void *) override { finishWork(); }
   bool eventDone(void *) override { return true; }
   void waitEvent(void *stream, void *event) override;
   float elapsedMilliseconds(void *from, void *to) override;
@@ -61,7 +61,7 @@ protected:
   virtual vgpu::DeviceMemory &deviceMemory() = 0;
   virtual size_t argumentCount(const LoadedKernel &kernel) const = 0;
   /// The host or other work waits for what was launched so far.
-  virtual void settle() noexcept {}
+  virtual void finishWork() noexcept {}
   /// Runs the kernel to its end.
   virtual void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
                    void *stream) = 0;

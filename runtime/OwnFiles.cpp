@@ -52,7 +52,7 @@ bool inspect(int folder, const std::string &name, struct stat &info) {
 
 } // namespace
 
-std::string distrust(const struct stat &info, bool folderWanted) {
+std::string reasonToReject(const struct stat &info, bool folderWanted) {
   if (folderWanted ? !S_ISDIR(info.st_mode) : !S_ISREG(info.st_mode))
     return std::string("it is not a ") + (folderWanted ? "folder" : "file");
   if (info.st_uid != geteuid())
@@ -95,7 +95,7 @@ int openOwnFolder(std::string path, std::string &why) {
           openat(place, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       if (!folder || fstat(folder, &info) != 0)
         return fail(std::strerror(errno));
-      const std::string fault = distrust(info, true);
+      const std::string fault = reasonToReject(info, true);
       return fault.empty() ? folder.release() : fail(fault);
     }
     const std::string inside = shown + (shown.size() > 1 ? "/" : "") + name;

@@ -33,7 +33,7 @@ private:
 
 /// Why a file (or a folder, where one is wanted) is not to be trusted; empty when it is: it must be
 /// of that kind, the user's own and writable by nobody else.
-std::string distrust(const struct stat &info, bool folderWanted);
+std::string reasonToReject(const struct stat &info, bool folderWanted);
 
 /// Makes the folder (mode 0700) where it is missing and opens it. -1, and `why` says why, where it
 /// is not absolute, its last component is a symbolic link, it is not to be trusted, or others could

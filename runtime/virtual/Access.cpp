@@ -307,7 +307,7 @@ void Block::fence(Thread &thread, uint32_t order) {
       Knowledge *knowledge = cluster.newKnowledge();
       knowledge->seen = thread.knowledge->seen;
       learn(knowledge->seen, *own);
-      knowledge->settle();
+      knowledge->findLeast();
       setKnowledge(thread, knowledge);
     }
     if (!ofBlock && !found.isEmpty()) {

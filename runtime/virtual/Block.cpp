@@ -66,7 +66,7 @@ void Block::join(Thread *const *members, size_t count, Thread *const *learners,
     joined->seen[thread.who] = thread.clock;
     thread.clock = cluster.topClock;
   }
-  joined->settle();
+  joined->findLeast();
   ++joined->users; // so that it survives the loop
   for (size_t i = 0; i < learnerCount; ++i)
     setKnowledge(*learners[i], joined);

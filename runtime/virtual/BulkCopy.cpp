@@ -342,7 +342,7 @@ void Block::startStore(Thread &thread, Transfer &transfer) {
   own->users = 1;
   own->seen = thread.knowledge->seen;
   learn(own->seen, thread.who, thread.clock);
-  own->settle();
+  own->findLeast();
   actor.knowledge = own;
   for (const CopyPiece &piece : transfer.pieces)
     if (piece.high > piece.low && !failed())

@@ -57,7 +57,7 @@ std::optional<Finding> Cluster::run(const LaunchContext &context, uint64_t start
     for (uint32_t i = 0; i < threadCount(); ++i)
       if (i % threadsPerBlock >= count)
         knowledge->seen[i] = ~0u;
-    knowledge->settle();
+    knowledge->findLeast();
   }
   for (uint32_t rank = 0; rank < size; ++rank)
     if (auto finding = blocks[rank]->begin(context, knowledge))

@@ -39,7 +39,7 @@ struct Knowledge {
   uint32_t least = 0;   // the smallest of the threads' in `seen`
   uint32_t users = 0;
 
-  void settle() { least = *std::min_element(seen.begin(), seen.begin() + threads); }
+  void findLeast() { least = *std::min_element(seen.begin(), seen.begin() + threads); }
   bool sees(uint32_t other, uint32_t then) const {
     return (other < threads && then <= least) || (other < seen.size() && then <= seen[other]);
   }

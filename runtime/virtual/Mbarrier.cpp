@@ -255,7 +255,7 @@ void Block::acquire(Thread &thread, Mbarrier &barrier) {
     Knowledge *after = cluster.newKnowledge();
     after->seen = thread.knowledge->seen;
     learn(after->seen, barrier.known);
-    after->settle();
+    after->findLeast();
     ++after->users;
     ++thread.knowledge->users; // no other may take its place meanwhile
     same = barrier.learned.insert(barrier.learned.end(), {thread.knowledge, after});

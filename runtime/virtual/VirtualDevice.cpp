@@ -87,7 +87,7 @@ size_t VirtualDevice::argumentCount(const LoadedKernel &kernel) const {
              : kernel.firstTensorMap;
 }
 
-void VirtualDevice::settle() noexcept {
+void VirtualDevice::finishWork() noexcept {
   std::lock_guard lock(mutex);
   latest.clear();
 }

@@ -53,7 +53,7 @@ private:
   size_t argumentCount(const LoadedKernel &kernel) const override;
   void run(const LoadedKernel &kernel, const GridExtents &grid, void **arguments,
            void *stream) override;
-  void settle() noexcept override;
+  void finishWork() noexcept override;
 
   const bool launchesOverlap;
   vgpu::Machine theMachine;

@@ -93,7 +93,7 @@ Knowledge *Block::commonKnowledge(uint32_t firstThread, uint32_t count) {
       // A thread has seen itself.
       if (each.count > 1 || each.first != i)
         common->seen[i] = std::min(common->seen[i], each.knowledge->seen[i]);
-  common->settle();
+  common->findLeast();
   return common;
 }
 

@@ -203,7 +203,7 @@ void launch(void *function, const LaunchShape &shape, void **arguments, void *st
 // A context in which a kernel has faulted, or does not end, is good for nothing else.
 void waitFor(runtime::DeviceImpl &device, void *stream) {
   auto fail = [&](const std::string &why) {
-    device.giveUp(why + "; run the tests behind it in a process of their own");
+    device.abandon(why + "; run the tests behind it in a process of their own");
     device.requireNotLost();
   };
   void *event = device.createEvent(/*timed=*/false);

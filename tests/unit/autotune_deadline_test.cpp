@@ -234,7 +234,7 @@ TEST_F(AutotuneDeadline, ALostDeviceIsAskedForNothing) {
         stream.begin_capture();
         memory.fill(1.0f, stream);
         const Graph graph = stream.end_capture();
-        device.impl()->giveUp("a test says so");
+        device.impl()->abandon("a test says so");
         before = calls(nullptr);
         const std::string lost = std::string(name) + " is lost to this process: a test says so";
         const std::function<void()> all[] = {

@@ -167,10 +167,10 @@ TEST(Autotune, WarpsOfAConfigurationAreItsField) {
   };
   LaunchOptions options{.warps = 8};
   Own own;
-  Space<Own>::settle(own, options, {});
+  Space<Own>::completeOptions(own, options, {});
   EXPECT_EQ(own.warps, 8);
   options = {};
-  Space<Own>::settle(own, options, {});
+  Space<Own>::completeOptions(own, options, {});
   EXPECT_EQ(options.warps, 8u);
   EXPECT_EQ(options.stages, 3u);
 }

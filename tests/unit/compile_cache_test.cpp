@@ -312,8 +312,8 @@ TEST_F(CompileCacheTest, TwoKeysCompileAtOnce) {
   std::atomic<int> inside = 0;
   auto together = [&] {
     ++inside;
-    const auto giveUp = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (inside < 2 && std::chrono::steady_clock::now() < giveUp)
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (inside < 2 && std::chrono::steady_clock::now() < deadline)
       std::this_thread::yield();
     EXPECT_EQ(inside, 2);
     return compiler()();

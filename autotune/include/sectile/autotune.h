@@ -26,8 +26,8 @@ protected:
 
   // The candidate that launches of these arguments take from now on, if that is settled.
   std::optional<std::size_t> settled(const Stream &stream, const std::uint64_t *words) const;
-  // Settles it: looks it up, tunes.
-  std::size_t settle(const Stream &stream, const std::uint64_t *words, const Bind &bind);
+  // Chooses it: looks it up, tunes.
+  std::size_t choose(const Stream &stream, const std::uint64_t *words, const Bind &bind);
   TuneReport tune(const Stream &stream, const Bind &bind);
   std::size_t bestKnown(const Stream &stream, const Bind &bind) const;
 
@@ -60,7 +60,7 @@ public:
     ((next = arguments.pack(next)), ...);
     const std::optional<std::size_t> known = settled(stream, words);
     const Choice &choice =
-        choices_[known ? *known : settle(stream, words, binder(grid, arguments...))];
+        choices_[known ? *known : choose(stream, words, binder(grid, arguments...))];
     if constexpr (Signature::has_config)
       kernel_.launch(stream, gridOf(grid, choice), arguments..., choice.config, choice.options);
     else
@@ -87,7 +87,7 @@ protected:
   TypedAutotuner(const Kernel<F> &kernel, const Space<Config> &space, AutotuneOptions options)
       : AutotunerBase(kernel, std::move(options)), kernel_(kernel) {
     Choice reference;
-    Space<Config>::settle(reference.config, reference.options, kernel.options());
+    Space<Config>::completeOptions(reference.config, reference.options, kernel.options());
     std::vector<std::string> names;
     add(reference, names);
     for (auto &[config, launch] : space.candidates(Config{}, kernel.options()))

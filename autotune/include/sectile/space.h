@@ -128,7 +128,7 @@ public:
       std::pair<Config, LaunchOptions> candidate(base, {});
       for (std::size_t i = 0; i < axes_.size(); ++i)
         axes_[i][place[i]](candidate.first, candidate.second);
-      settle(candidate.first, candidate.second, usual);
+      completeOptions(candidate.first, candidate.second, usual);
       bool holds = true;
       for (const auto &constraint : constraints_)
         holds = holds && constraint(candidate.first, candidate.second);
@@ -145,7 +145,7 @@ public:
   }
 
   // Warps and stages as the candidate has them, in the configuration where that has such fields.
-  static void settle(Config &config, LaunchOptions &options, const LaunchOptions &usual) {
+  static void completeOptions(Config &config, LaunchOptions &options, const LaunchOptions &usual) {
     if constexpr (requires { config.warps; }) {
       if (options.warps)
         config.warps = static_cast<decltype(config.warps)>(options.warps);
