@@ -44,6 +44,8 @@ function(sectile_exports target)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})
     file(GLOB found CONFIGURE_DEPENDS ${folder}/sectile/*.h)
     list(APPEND headers ${found})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${folder}/sectile/*.h) # those that they include
+    list(APPEND sources ${found})
   endforeach()
   set(includes ${SECTILE_PUBLIC_INCLUDES})
   list(TRANSFORM includes PREPEND -I)
@@ -51,7 +53,7 @@ function(sectile_exports target)
   add_custom_command(OUTPUT ${script}
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/cmake/exports.py ${SECTILE_CLANG} ${script} ${headers}
       -- -std=c++20 ${includes}
-    DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/cmake/exports.py
+    DEPENDS ${headers} ${sources} ${PROJECT_SOURCE_DIR}/cmake/exports.py
     COMMENT "Listing what the public headers declare" VERBATIM)
   add_custom_target(${target}_exports DEPENDS ${script})
   add_dependencies(${target} ${target}_exports)

@@ -5,6 +5,7 @@
 #include "kernels/attention/Tiles.h"
 #include "kernels/serving/Paged.h"
 #include <array>
+#include <bit>
 #include <charconv>
 
 using namespace sectile;
@@ -99,6 +100,18 @@ void checkLearned(const Invocation &call, flash::Along along, const Tensor<float
                      ", and W 1, Sq, Sk or an odd number of distances, 3 at least");
 }
 
+// For programs that go over lists: one block of one head each, in tiles that are parts of blocks of
+// 128, or of those that are powers of 2.
+void fitLists(Config &config) {
+  for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
+    if (config.contains(name))
+      config[name] = value;
+  for (const char *tile : {"m", "n", "q_m", "q_n", "kv_m", "kv_n"})
+    if (const auto found = config.find(tile); found != config.end())
+      found->second = static_cast<std::int64_t>(
+          std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(found->second, 1))));
+}
+
 NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
                  const flash::detail::Launcher &launch) {
   try {
@@ -119,6 +132,8 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     Invocation known = invocation;
     known.kernel = &findKernel(kernelOf(backward, kind));
     Config config = configFor(known, stream.device());
+    if (call.listed)
+      fitLists(config);
     for (const auto &[name, value] : own)
       config[name] = value;
     if (kind == Kind::packed && !call.learned.empty())

@@ -29,6 +29,36 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
 
 } // namespace
 
+void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
+                       const Int &queries, const Int &keys, const AnyVisibility &visibility) {
+  constexpr int width = 256;
+  const auto block = program_id(0), head = program_id(1), batch = program_id(2);
+  const auto to = lists.at(batch, head, block);
+  const Int others = lists.extent(3) - 1;
+  const auto first = [](const Int &number, int size) { return number * size; };
+  const auto last = [](const Int &number, int size, const Int &extent) {
+    return minimum((number + 1) * size, extent) - 1;
+  };
+  Int count = 0;
+  for (auto chunk : range(0, cdiv(others, width))) {
+    const Int other = chunk * width + arange(0, width);
+    const Int own = broadcast_to(block, width), i = config.ofQueries ? own : other,
+              j = config.ofQueries ? other : own;
+    const Region region{{batch, head, queries, keys},
+                        first(i, config.m),
+                        last(i, config.m, queries),
+                        first(j, config.n),
+                        last(j, config.n, keys),
+                        config.m,
+                        config.n};
+    const Bool present = visibility.reaches(region) && other < others;
+    const auto through = cumsum(cast<std::int32_t>(present), 0);
+    store(to.ptr() + (through + count), cast<std::int32_t>(other), present);
+    count += cast<Index>(sum(cast<std::int32_t>(present), 0));
+  }
+  store(to.ptr(), cast<std::int32_t>(count));
+}
+
 template <class T, class Out>
 void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
                          const Numbers &numbers, const Modifier &modifier,

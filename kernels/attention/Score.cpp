@@ -295,6 +295,60 @@ Interval KeyLengths::queriesOf(const Sequence &sequence, const Int &key) const {
   return {where(key < entry(lengths, sequence.batch), 0, sequence.queries), {}};
 }
 
+Bool MaskBlocks::at(const Int &batch, const Int &head, const Int &row, const Int &column) const {
+  const auto place = [&](int axis, const Int &wanted) {
+    return cast<std::int64_t>(clamp(wanted, 0, maximum(mask.extent(axis) - 1, 0))) *
+           mask.stride(axis);
+  };
+  return load(mask.ptr() + place(0, batch) + place(1, head) + place(2, row) + place(3, column));
+}
+Bool MaskBlocks::sees(const At &at) const {
+  const auto ofPairs = [&] {
+    return this->at(at.batch(), at.head(), at.query() / blockQ, at.key() / blockK);
+  };
+  if (at.heads > 1)
+    return ofPairs();
+  // Most tiles lie in one block.
+  Bool seen = broadcast_to(this->at(at.batch(), at.head(), at.row / blockQ, at.column / blockK),
+                           at.keysFirst ? at.keys : at.rows, at.keysFirst ? at.rows : at.keys);
+  when(!isWhole(at), [&] { seen = ofPairs(); });
+  return seen;
+}
+// It lies in one block, which is then there.
+Bool MaskBlocks::isWhole(const At &at) const {
+  return at.row / blockQ == (at.row + (at.rows - 1)) / blockQ &&
+         at.column / blockK == (at.column + (at.keys - 1)) / blockK;
+}
+Bool MaskBlocks::touches(const Region &region) const {
+  const Int rows = region.firstQuery / blockQ, lastRow = region.lastQuery / blockQ,
+            columns = region.firstKey / blockK, lastColumn = region.lastKey / blockK;
+  const auto present = [&](const Int &row, const Int &column) {
+    return cast<std::int32_t>(at(region.sequence.batch, region.sequence.head, row, column));
+  };
+  auto any = present(rows, columns);
+  for (auto r : range(0, cdiv(Int(region.queries - 1), blockQ) + 1))
+    for (auto c : range(0, cdiv(Int(region.keys - 1), blockK) + 1))
+      any = any | present(minimum(rows + r, lastRow), minimum(columns + c, lastColumn));
+  return any != 0;
+}
+
+Bool flash::overlap(const Interval &least, const Interval &most, const Region &region) {
+  Bool result = region.firstKey <= region.lastKey && region.firstQuery <= region.lastQuery;
+  if (least.first)
+    result = result && region.lastKey >= *least.first;
+  if (most.last)
+    result = result && region.firstKey <= *most.last;
+  return result;
+}
+
+BlockList BlockLists::of(const Sequence &sequence, const Int &block) const {
+  const auto list = lists.at(sequence.batch, sequence.head, block);
+  const auto number = [=](const Int &at) {
+    return cast<Index>(load(list.ptr() + cast<std::int64_t>(at) * list.stride(0)));
+  };
+  return {number(0), [=](const Int &step) { return number(step + 1); }};
+}
+
 Bool Tree::sees(const At &at) const {
   const Int node = at.key() - at.sequence.offset();
   const auto own = ancestors.at(at.batch());

@@ -128,10 +128,16 @@ struct Scores {
     } else if (!config.raw) {
       result.scores = products * (numbers.scale * log2e);
     }
-    if (const std::optional<Bool> seen = visibility.sees(here)) {
-      result.scores = where(*seen, result.scores, -infinity);
-      result.hides = true;
-    }
+    auto hideUnseen = [&] {
+      if (const std::optional<Bool> seen = visibility.sees(here)) {
+        result.scores = where(*seen, result.scores, -infinity);
+        result.hides = true;
+      }
+    };
+    if (const std::optional<Bool> whole = visibility.isWhole(here))
+      when(!*whole, hideUnseen);
+    else
+      hideUnseen();
     result.scores = hide(result.scores, -infinity, here, visits, queriesToo);
     return result;
   }

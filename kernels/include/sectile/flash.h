@@ -107,6 +107,8 @@ std::vector<LearnedGradient> gradientsOf(std::type_identity<Operands<P...>>,
 template <class V> constexpr bool isCausal = std::is_same_v<V, Causal>;
 template <class A, class B> constexpr bool isCausal<And<A, B>> = isCausal<A> || isCausal<B>;
 
+template <class F> constexpr bool learns = learnsAny(std::type_identity<OperandsOf<2, F>>());
+
 // The scores as they are.
 struct Plain {
   Score operator()(const Score &score, const At &) const { return score; }
@@ -119,14 +121,21 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
     return {[&operands](const Score &score, const At &at) -> Score {
               return operands.call(F{}, score, at);
             },
-            /*hides=*/true, learnsAny(std::type_identity<OperandsOf<2, F>>())};
+            /*hides=*/true, learns<F>};
 }
 
 // The kernels' functions.
+template <class V> struct MakeLists {
+  void operator()(V visibility, View<std::int32_t, 4> lists, Int queries, Int keys,
+                  const ListConfig &config) const {
+    traceLists(config, lists, queries, keys, Erased<V>(visibility));
+  }
+};
 template <class T, class F, class V> struct Forward {
   void operator()(ForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, const LoopConfig &config) const {
-    traceForward<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+                  V visibility, ListsOf<V> lists, const LoopConfig &config) const {
+    traceForward<T>(config, tensors, numbers, modifierOf<F>(operands),
+                    Erased<V>(visibility, &lists));
   }
 };
 template <class T, class Out, class F, class V> struct Parts {
@@ -137,16 +146,19 @@ template <class T, class Out, class F, class V> struct Parts {
 };
 template <class T, class F, class V> struct QueryGradients {
   void operator()(BackwardTensors<T> tensors, View<T, 4> dq, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
+                  const LoopConfig &config) const {
+    // The gradient of a table of distances takes blocks of keys one after the other, all of them.
     traceQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
-                           Erased<V>(visibility));
+                           Erased<V>(visibility, learns<F> ? nullptr : &lists));
   }
 };
 template <class T, class Sum, class F, class V> struct KeyGradients {
   void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
+                  const LoopConfig &config) const {
     traceKeyGradients<T>(config, tensors, dk, dv, View<float, 4>(), numbers,
-                         modifierOf<F>(operands), Erased<V>(visibility));
+                         modifierOf<F>(operands), Erased<V>(visibility, &lists));
   }
 };
 
@@ -190,6 +202,7 @@ struct Call {
   NamedTensors inputs, outputs;
   const Options &options;
   std::vector<LearnedGradient> learned = {};
+  bool listed = false; // visibility has blocks
 };
 // One of them. Tensors that it has are those of its kind.
 struct Launch {
@@ -211,6 +224,25 @@ using Launcher = std::function<void(Use &, const Launch &)>;
 // none. Throw LaunchError for what does not fit.
 NamedTensors attend(const Stream &stream, Call call, const Launcher &launch);
 NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
+
+// Makes the lists that a launch takes, of blocks of its queries or its keys, where it takes any.
+template <class V>
+Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V> &visibility) {
+  if constexpr (hasBlocks<V>) {
+    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::queries;
+    const std::int64_t batches = use.extent("B"), heads = use.extent("Hq"),
+                       queries = use.extent("Sq"), keys = use.extent("Sk"), m = launch.config.m,
+                       n = launch.config.n, rows = (queries + m - 1) / m,
+                       columns = (keys + n - 1) / n;
+    const std::int64_t own = ofQueries ? rows : columns, others = ofQueries ? columns : rows;
+    const auto lists = use.workspace<std::int32_t, 4>({batches, heads, own, 1 + others});
+    use(kernel<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists, queries,
+        keys, ListConfig{.m = launch.config.m, .n = launch.config.n, .ofQueries = ofQueries});
+    return {lists};
+  } else {
+    return {};
+  }
+}
 
 } // namespace detail
 
@@ -263,6 +295,16 @@ inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &le
 }
 inline Arguments<KeyMask> key_mask(const Tensor<const bool, 2> &mask) { return {mask}; }
 inline Arguments<Mask> mask(const Tensor<const bool, 4> &mask) { return {mask}; }
+// block_q and block_k are 1 at least. Blocks without a pair that is seen are not visited: lists of
+// the others are made on the device, once for each call. Over packed sequences and pages there are
+// no lists.
+inline Arguments<MaskBlocks> block_list(const Tensor<const bool, 4> &mask, std::int64_t block_q,
+                                        std::int64_t block_k) {
+  if (block_q < 1 || block_k < 1)
+    throw LaunchError("flash::block_list: blocks of " + std::to_string(block_q) + " queries and " +
+                      std::to_string(block_k) + " keys, but there has to be one at least");
+  return {mask, block_q, block_k};
+}
 inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { return {ancestors}; }
 // Pairs for which a lambda (const At &, operands...) that captures nothing gives true.
 template <class F, class... Values>
@@ -293,30 +335,37 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
   NamedTensors given;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out = detail::attend(
-      stream,
-      {!std::is_same_v<F, Plain>, isCausal<V>, {{"q", q}, {"k", k}, {"v", v}}, given, options},
-      [&](Use &use, const Launch &launch) {
-        const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
-                   inV = use.tensor<E, 4>("v");
-        const auto parts = [&]<class Out>(std::type_identity<Out>) {
-          use(kernel<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
-              Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
-                                             launch.lse.as<float, 4>(),
-                                             launch.sinks.as<const float, 2>()},
-              launch.numbers, scores.operands, visibility, launch.config);
-        };
-        if (launch.of == Launch::Of::all)
-          use(kernel<Forward<E, F, V>>("flash_forward"), launch.grid,
-              Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
-                                           use.tensor<float, 3>("lse"),
-                                           launch.sinks.as<const float, 2>()},
-              launch.numbers, scores.operands, visibility, launch.config);
-        else if (launch.o.dtype == dtype_of<E>)
-          parts(std::type_identity<E>());
-        else
-          parts(std::type_identity<float>());
-      });
+  const NamedTensors out =
+      detail::attend(stream,
+                     {!std::is_same_v<F, Plain>,
+                      isCausal<V>,
+                      {{"q", q}, {"k", k}, {"v", v}},
+                      given,
+                      options,
+                      {},
+                      hasBlocks<V>},
+                     [&](Use &use, const Launch &launch) {
+                       const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
+                                  inV = use.tensor<E, 4>("v");
+                       const auto parts = [&]<class Out>(std::type_identity<Out>) {
+                         use(kernel<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
+                             Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
+                                                            launch.lse.as<float, 4>(),
+                                                            launch.sinks.as<const float, 2>()},
+                             launch.numbers, scores.operands, visibility, launch.config);
+                       };
+                       if (launch.of == Launch::Of::all)
+                         use(kernel<Forward<E, F, V>>("flash_forward"), launch.grid,
+                             Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
+                                                          use.tensor<float, 3>("lse"),
+                                                          launch.sinks.as<const float, 2>()},
+                             launch.numbers, scores.operands, visibility,
+                             listsOf<V>(use, launch, visibility), launch.config);
+                       else if (launch.o.dtype == dtype_of<E>)
+                         parts(std::type_identity<E>());
+                       else
+                         parts(std::type_identity<float>());
+                     });
   return {out.at("o").as<E, 4>(), out.at("lse").as<float, 3>()};
 }
 
@@ -346,8 +395,10 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
        {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
        given,
        options,
-       scores.learned},
+       scores.learned,
+       hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
+        const auto lists = listsOf<V>(use, launch, visibility);
         const auto operands =
             launch.learned.empty() ? scores.operands : scores.with(launch.learned);
         const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"),
@@ -359,11 +410,11 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
         const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
           use(kernel<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
               launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.numbers, operands, visibility,
-              launch.config);
+              lists, launch.config);
         };
         if (launch.of == Launch::Of::queries)
           use(kernel<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
-              use.tensor<E, 4>("dq"), launch.numbers, operands, visibility, launch.config);
+              use.tensor<E, 4>("dq"), launch.numbers, operands, visibility, lists, launch.config);
         else if (launch.of == Launch::Of::keys)
           keys(std::type_identity<E>());
         else

@@ -204,6 +204,21 @@ TEST_P(FlashPages, Masks) {
         flash::plain(), flash::mask(tensor(mask, {sequences, 1, rows, room})) && flash::causal(),
         unmodified,
         [&](const Place &at) { return at.distance >= 0 && sees(at.batch, at.query, at.key); });
+  // Blocks of 4 queries and 16 keys.
+  const auto has = [](std::int64_t s, std::int64_t i, std::int64_t j) {
+    return (s + i / 4 + j / 16) % 3 != 0;
+  };
+  std::vector<std::uint8_t> ofBlocks;
+  for (std::int64_t s = 0; s < sequences; ++s)
+    for (std::int64_t i = 0; i < rows; i += 4)
+      for (std::int64_t j = 0; j < room; j += 16)
+        ofBlocks.push_back(has(s, i, j));
+  const auto blocks = device.allocate<bool>(ofBlocks.size());
+  blocks.upload(std::span(reinterpret_cast<const bool *>(ofBlocks.data()), ofBlocks.size()));
+  checkPages<half, half>(
+      device, {.width = 64, .page = 16, .chunks = true, .intervals = false}, flash::plain(),
+      flash::block_list(tensor(blocks, {sequences, 1, rows / 4, room / 16}), 4, 16), unmodified,
+      [&](const Place &at) { return has(at.batch, at.query, at.key); });
 }
 
 TEST_P(FlashPages, CodesWithScales) {

@@ -51,6 +51,16 @@ template <class T, class Out = T> struct ForwardTensors {
 template <class T, class Out>
 SECTILE_STRUCT((ForwardTensors<T, Out>), q, k, v, o, lse, sinks)
 
+// Of a block of m queries, or of n keys, those blocks of the others that it reaches: a row of lists
+// [B, H, blocks, 1 + others], a program for each.
+struct ListConfig {
+  int m = 64, n = 64, warps = 2;
+  bool ofQueries = true;
+};
+SECTILE_CONFIG(ListConfig, m, n, warps, ofQueries)
+void traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists, const Int &queries,
+                const Int &keys, const AnyVisibility &visibility);
+
 // The forward pass of one program, or of one after another.
 template <class T, class Out>
 void traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,

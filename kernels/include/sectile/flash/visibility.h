@@ -21,6 +21,14 @@ Interval hull(const Interval &a, const Interval &b);
 // Whether a number does, and has been seen where that is asked.
 Bool within(const Interval &interval, const Int &number, const std::optional<Bool> &seen);
 
+// Blocks of queries and keys, from the first to the last number of each: scalars, or tiles that
+// broadcast. queries and keys: as many as there can be.
+struct Region {
+  Sequence sequence;
+  Int firstQuery, lastQuery, firstKey, lastKey;
+  int queries, keys;
+};
+
 // A visibility is a struct that SECTILE_STRUCT names the fields of, with some of the functions
 //
 //   Interval keysOf(const Sequence &, const Int &query) const    that a query may see, and
@@ -28,9 +36,13 @@ Bool within(const Interval &interval, const Int &number, const std::optional<Boo
 //                                                                neither. Both ends rise, or stay,
 //                                                                with the query or key.
 //   Bool sees(const At &) const                                  for each pair of a block
+//   Bool touches(const Region &) const                           false only where no query of a
+//   block
+//                                                                sees any of its keys
 //
-// A query sees a key where all that there are say so. Blocks of which no query sees a key are never
-// read, as far as the intervals tell; inside them nothing is compared.
+// A query sees a key where all that there are say so; touches() goes with sees(). Blocks of which
+// no query sees a key are never read, as far as the intervals and touches() tell; inside intervals
+// nothing is compared. touches() is asked once for each block, before the loops.
 template <class V>
 concept Visible = KernelStruct<V> &&
                   (requires(const V &v, const Sequence &s, const Int &i) { v.keysOf(s, i); } ==
@@ -56,6 +68,31 @@ template <Visible V> std::optional<Bool> sees(const V &visibility, const At &at)
     return visibility.sees(at);
   else
     return {};
+}
+
+// Whether pairs are to be compared.
+template <class V> constexpr bool hasPairs = requires(const V &v, const At &at) { v.sees(at); };
+template <Visible V> std::optional<Bool> isWhole(const V &visibility, const At &at) {
+  if constexpr (requires { std::optional<Bool>(visibility.isWhole(at)); })
+    return visibility.isWhole(at);
+  else if constexpr (!hasPairs<V>)
+    return Bool(true);
+  else
+    return {};
+}
+
+// Whether it tells of blocks what no interval does.
+template <class V>
+constexpr bool hasBlocks = requires(const V &v, const Region &region) { v.touches(region); };
+// False only where nothing in a region is seen.
+Bool overlap(const Interval &least, const Interval &most, const Region &region);
+template <Visible V> Bool reaches(const V &visibility, const Region &region) {
+  const Bool result = overlap(keysOf(visibility, region.sequence, region.firstQuery),
+                              keysOf(visibility, region.sequence, region.lastQuery), region);
+  if constexpr (hasBlocks<V>)
+    return result && visibility.touches(region);
+  else
+    return result;
 }
 
 // Every key.
@@ -134,6 +171,20 @@ struct Mask {
 };
 SECTILE_STRUCT(Mask, mask)
 
+// Blocks of blockQ queries and blockK keys where mask [1 or B, 1 or H, ceil(Sq / blockQ),
+// ceil(Sk / blockK)] is true.
+struct MaskBlocks {
+  View<const bool, 4> mask;
+  Int blockQ, blockK;
+  Bool sees(const At &at) const;
+  Bool touches(const Region &region) const;
+  Bool isWhole(const At &at) const;
+
+private:
+  Bool at(const Int &batch, const Int &head, const Int &row, const Int &column) const;
+};
+SECTILE_STRUCT(MaskBlocks, mask, blockQ, blockK)
+
 // The queries are the nodes of a tree, such as drafted tokens: query i sees those queries whose
 // bits are set in ancestors[b, i], its own among them, and all keys before the first of them. [B,
 // Sq], of at most 64 queries.
@@ -157,12 +208,22 @@ template <Visible A, Visible B> struct And {
     const auto first = flash::sees(a, at), second = flash::sees(b, at);
     return first && second ? *first && *second : first ? first : second;
   }
+  Bool touches(const Region &region) const
+    requires(hasBlocks<A> || hasBlocks<B>)
+  {
+    return reaches(a, region) && reaches(b, region);
+  }
+  std::optional<Bool> isWhole(const At &at) const {
+    const auto first = flash::isWhole(a, at), second = flash::isWhole(b, at);
+    return first && second ? std::optional(*first && *second) : std::nullopt;
+  }
 };
 template <Visible A, Visible B>
 SECTILE_STRUCT((And<A, B>), a, b)
+template <class A, class B>
+constexpr bool hasPairs<And<A, B>> = hasPairs<A> || hasPairs<B>;
 
-template <Visible A, Visible B>
-struct Or {
+template <Visible A, Visible B> struct Or {
   A a;
   B b;
   Interval keysOf(const Sequence &sequence, const Int &query) const {
@@ -172,6 +233,11 @@ struct Or {
     return hull(flash::queriesOf(a, sequence, key), flash::queriesOf(b, sequence, key));
   }
   Bool sees(const At &at) const { return seenBy(a, at) || seenBy(b, at); }
+  Bool touches(const Region &region) const
+    requires(hasBlocks<A> || hasBlocks<B>)
+  {
+    return reaches(a, region) || reaches(b, region);
+  }
 
 private:
   template <Visible V> static Bool seenBy(const V &visibility, const At &at) {
@@ -254,9 +320,20 @@ SECTILE_STRUCT(Where<F>, operands)
 // Blocks of keys or queries that a list has: a loop goes over these and no others.
 struct BlockList {
   Int count;
-  std::function<Int(const Int &step)> blockOf; // in the list's order
-  std::function<Bool(const Int &block)> has;
+  std::function<Int(const Int &step)> blockOf;    // in the list's order
+  std::function<Bool(const Int &block)> has = {}; // for gradients of a bias
 };
+// Lists of a launch: of each block of a batch and head how many others there are, and then their
+// numbers, in order.
+struct BlockLists {
+  View<const std::int32_t, 4> lists;
+  BlockList of(const Sequence &sequence, const Int &block) const;
+};
+SECTILE_STRUCT(BlockLists, lists)
+struct NoLists {};
+SECTILE_STRUCT(NoLists)
+// What a launch takes for V.
+template <Visible V> using ListsOf = std::conditional_t<hasBlocks<V>, BlockLists, NoLists>;
 
 // A visibility of whatever type, while a kernel is traced.
 class AnyVisibility {
@@ -271,13 +348,20 @@ public:
   // them.
   virtual std::optional<BlockList> keyBlocks(const Sequence &, const Int &) const { return {}; }
   virtual std::optional<BlockList> queryBlocks(const Sequence &, const Int &) const { return {}; }
+  // Of a block of such a list, a scalar: whether sees() is true of all pairs. None: it may be
+  // false.
+  virtual std::optional<Bool> isWhole(const At &) const { return {}; }
+  // What lists are made of.
+  virtual Bool reaches(const Region &) const { return true; }
 
 protected:
   ~AnyVisibility() = default;
 };
 template <Visible V> class Erased final : public AnyVisibility {
 public:
-  explicit Erased(const V &visibility) : visibility(visibility) {}
+  // lists: of the blocks that the launch is of; none: loops go over all blocks of intervals.
+  explicit Erased(const V &visibility, const ListsOf<V> *lists = nullptr)
+      : visibility(visibility), lists(lists) {}
   Interval keysOf(const Sequence &sequence, const Int &query) const override {
     return flash::keysOf(visibility, sequence, query);
   }
@@ -285,9 +369,31 @@ public:
     return flash::queriesOf(visibility, sequence, key);
   }
   std::optional<Bool> sees(const At &at) const override { return flash::sees(visibility, at); }
+  std::optional<BlockList> keyBlocks(const Sequence &sequence, const Int &block) const override {
+    return listed(sequence, block);
+  }
+  std::optional<BlockList> queryBlocks(const Sequence &sequence, const Int &block) const override {
+    return listed(sequence, block);
+  }
+  std::optional<Bool> isWhole(const At &at) const override {
+    if constexpr (hasBlocks<V>)
+      if (lists)
+        return flash::isWhole(visibility, at);
+    return {};
+  }
+  Bool reaches(const Region &region) const override { return flash::reaches(visibility, region); }
 
 private:
+  std::optional<BlockList> listed([[maybe_unused]] const Sequence &sequence,
+                                  [[maybe_unused]] const Int &block) const {
+    if constexpr (hasBlocks<V>)
+      if (lists)
+        return lists->of(sequence, block);
+    return {};
+  }
+
   const V &visibility;
+  const ListsOf<V> *lists;
 };
 
 } // namespace sectile::flash

@@ -1,0 +1,181 @@
+// flash::block_list: blocks of a mask, by lists that are made on the device, against sums in float64
+// and by what is read.
+#include "FlashTest.h"
+#include "tests/unit/Processes.h"
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+namespace {
+
+// On AMD's blocks of any size, and with SECTILE_TEST_ALL=1 all.
+class FlashBlocksOfAnySize : public OnDevice {};
+SECTILE_INSTANTIATE_ON(FlashBlocksOfAnySize,
+                       "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+class FlashBlocks : public OnDevice {
+  void SetUp() override {
+    if (GetParam() == "virtual:gfx942" && count(0, 1) == 0)
+      GTEST_SKIP() << "it runs with SECTILE_TEST_ALL=1";
+  }
+};
+SECTILE_INSTANTIATE_ON(FlashBlocks, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
+
+/// A mask of blocks, of about a third of them; the first row and column have none.
+struct Blocks {
+  std::int64_t batches, heads, blockQ, blockK, rows, columns;
+
+  Blocks(const Sizes &of, std::int64_t blockQ, std::int64_t blockK, bool shared)
+      : batches(shared ? 1 : of.batches), heads(shared ? 1 : of.heads), blockQ(blockQ),
+        blockK(blockK), rows((of.queries + blockQ - 1) / blockQ),
+        columns((of.keys + blockK - 1) / blockK) {}
+
+  bool has(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return i > 0 && j > 0 && (i + 2 * j + (batches > 1 ? b : 0) + (heads > 1 ? h : 0)) % 3 == 0;
+  }
+  bool sees(const Place &at) const {
+    return has(at.batch, at.head, at.query / blockQ, at.key / blockK);
+  }
+  Tensor<const bool, 4> mask(const Device &device) const {
+    std::vector<std::uint8_t> all;
+    for (std::int64_t b = 0; b < batches; ++b)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t j = 0; j < columns; ++j)
+            all.push_back(has(b, h, i, j));
+    const auto buffer = device.allocate<bool>(all.size());
+    buffer.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+    return tensor(buffer, {batches, heads, rows, columns});
+  }
+};
+
+TEST_P(FlashBlocksOfAnySize, AreRight) {
+  const Sizes shape{.queries = 170, .keys = 150};
+  // Tiles are parts of blocks, and have parts of several.
+  for (const auto &[blockQ, blockK] : {std::pair<int, int>{64, 64}, {24, 40}}) {
+    const Blocks blocks(shape, blockQ, blockK, blockQ == 64);
+    const auto mask = blocks.mask(device);
+    check<half>(
+        device, shape, flash::plain(), flash::block_list(mask, blockQ, blockK),
+        unmodified, [&](const Place &at) { return blocks.sees(at); },
+        "blocks of " + std::to_string(blockQ));
+  }
+}
+
+TEST_P(FlashBlocks, WithOthers) {
+  const Sizes shape{.queries = 150, .keys = 170};
+  const Blocks blocks(shape, 32, 64, false);
+  const auto mask = blocks.mask(device);
+  const auto list = flash::block_list(mask, 32, 64);
+  const auto slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
+  check<half>(
+      device, shape,
+      flash::scores(
+          [](flash::Score s, const flash::At &at, View<const float, 1> slopes) {
+            return s - at.per_head(slopes) * at.distance();
+          },
+          slopes),
+      list && flash::causal(),
+      [](double s, const Place &at) { return Dual{s - 0.5 / double(1 << at.head) * at.distance}; },
+      [&](const Place &at) { return blocks.sees(at) && at.distance >= 0; }, "alibi, causal");
+  check<float>(
+      device, shape, flash::plain(), flash::window(9, 0) || (flash::window(60, 5) && list),
+      unmodified,
+      [&](const Place &at) {
+        return (at.distance >= 0 && at.distance <= 9) ||
+               (at.distance >= -5 && at.distance <= 60 && blocks.sees(at));
+      },
+      "a window, and blocks of a wider one");
+  const Sizes few{.queries = 3, .keys = 400, .width = 64, .valueWidth = 64};
+  const Blocks ofFew(few, 2, 64, true);
+  const auto maskOfFew = ofFew.mask(device);
+  check<half>(
+      device, few, flash::plain(), flash::block_list(maskOfFew, 2, 64), unmodified,
+      [&](const Place &at) { return ofFew.sees(at); }, "few queries");
+}
+
+// A table's gradient goes over all blocks, one after the other.
+TEST_P(FlashBlocks, LearnedOperands) {
+  const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 130, .keys = 150};
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  const Blocks blocks(shape, 32, 32, true);
+  const Data<float> data(shape);
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  const auto values = tensor(device.upload(std::vector<float>(14)), {1, H, 7});
+  std::vector<std::vector<float>> gradients;
+  const auto of = [&](const auto &visibility) {
+    const auto gradient = device.allocate<float>(14);
+    gradient.poison();
+    const auto scores = flash::scores(
+        [](flash::Score s, const flash::At &at, flash::Learned<flash::Along::distances> table) {
+          return s + at.by_distance(table);
+        },
+        flash::learned(Tensor<const float, 3>(values), tensor(gradient, {1, H, 7})));
+    const Stream stream = device.stream();
+    const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility);
+    flash::backward(stream, q, k, v, o, lse, dO, scores, visibility);
+    gradients.push_back(gradient.download());
+  };
+  std::vector<std::uint8_t> pairs;
+  for (std::int64_t i = 0; i < Sq; ++i)
+    for (std::int64_t j = 0; j < Sk; ++j)
+      pairs.push_back(blocks.sees({0, 0, i, j, 0}));
+  const auto mask = device.allocate<bool>(pairs.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(pairs.data()), pairs.size()));
+  const auto list = blocks.mask(device);
+  of(flash::block_list(list, 32, 32));
+  of(flash::mask(tensor(mask, {1, 1, Sq, Sk})));
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    EXPECT_NEAR(gradients[0][i], gradients[1][i], 1e-4) << i;
+}
+
+// Keys and values of blocks that are not there may be anything: they are not read.
+TEST_P(FlashBlocks, OthersAreNotVisited) {
+  const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 256, .keys = 512};
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  Data<half> data(shape);
+  const auto absent = [](std::int64_t key) { return key / 128 % 2 == 0; };
+  const auto seen = [&](const Place &at) { return !absent(at.key); };
+  const Results wanted = expected(data, unmodified, seen, 0.25);
+  for (std::int64_t j = 0; j < Sk; ++j)
+    for (std::int64_t d = 0; d < std::max(D, Dv) && absent(j); ++d) {
+      if (d < D)
+        data.k[static_cast<std::size_t>(j * D + d)] = half(NAN);
+      if (d < Dv)
+        data.v[static_cast<std::size_t>(j * Dv + d)] = half(NAN);
+    }
+  std::vector<std::uint8_t> all;
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = 0; j < 4; ++j)
+      all.push_back(!absent(j * 128));
+  const auto mask = device.allocate<bool>(all.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+  const auto visibility = flash::block_list(tensor(mask, {1, 1, 2, 4}), 128, 128);
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  const Stream stream = device.stream();
+  const auto [o, lse] =
+      flash::attend(stream, q, k, v, flash::plain(), visibility, {.scale = 0.25});
+  expectNear(o, wanted.o, 4e-3, "o");
+  const auto gradients = flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), visibility,
+                                         {.scale = 0.25});
+  expectNear(gradients.dq, wanted.dq, 4e-3, "dq");
+}
+
+TEST(FlashBlocksCalls, BlocksHaveAnExtent) {
+  const Device device = Device::open("interpreter");
+  const auto mask = tensor(device.allocate<bool>(1), {1, 1, 1, 1});
+  try {
+    (void)flash::block_list(mask, 0, 64);
+    FAIL();
+  } catch (const LaunchError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("flash::block_list: blocks of 0 queries"));
+  }
+}
+
+} // namespace
