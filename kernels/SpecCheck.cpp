@@ -110,6 +110,8 @@ private:
               who + " is like '" + one.like + "', which is no argument before it");
       require(!one.output || one.dtypes.size() < 2,
               who + " is an output with several dtypes: set `like` or `dtype_by`");
+      require(one.output || one.also.empty(),
+              who + " is an input: all of its dtypes are in `dtypes`");
       add(names, one.name, "argument");
       hasOutput |= one.output;
       require(!one.output || !one.optional, who + " is an output: it is left out by `with`");

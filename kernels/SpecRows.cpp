@@ -65,6 +65,16 @@ private:
   std::string_view rest;
 };
 
+std::vector<DType> dtypes(RowReader &reader) {
+  std::vector<DType> result;
+  for (const std::string &name : reader.list('|', " ", "a dtype"))
+    if (const std::optional<DType> dtype = parseDType(name))
+      result.push_back(*dtype);
+    else
+      reader.fail("'" + name + "' is no dtype, and not `like`, `over` or `with`");
+  return result;
+}
+
 ArgumentSpec parse(const KernelSpec &kernel, const ArgumentRow &row) {
   RowReader reader(kernel, row.text);
   ArgumentSpec spec{.axes = {}};
@@ -88,14 +98,12 @@ ArgumentSpec parse(const KernelSpec &kernel, const ArgumentRow &row) {
       spec.over = reader.list(',', " ", "an input");
     } else if (reader.take("with ")) {
       spec.with = reader.until(" ", "an input or a flag");
+    } else if (reader.take("or ")) {
+      spec.also = dtypes(reader);
     } else if (spec.dtypes.empty() && spec.like.empty()) {
-      for (const std::string &name : reader.list('|', " ", "a dtype"))
-        if (const std::optional<DType> dtype = parseDType(name))
-          spec.dtypes.push_back(*dtype);
-        else
-          reader.fail("'" + name + "' is no dtype, and not `like`, `over` or `with`");
+      spec.dtypes = dtypes(reader);
     } else {
-      reader.fail("`over`, `with` or the end is expected");
+      reader.fail("`or`, `over`, `with` or the end is expected");
     }
   }
   return spec;

@@ -47,6 +47,8 @@ Invocation sectile::callOn(const KernelSpec &kernel, const NamedTensors &inputs,
     if (place == given.end())
       continue;
     const AnyTensor &tensor = place->second;
+    if (std::ranges::find(spec.also, tensor.dtype) != spec.also.end())
+      type.dtype = tensor.dtype;
     if (tensor.dtype != type.dtype || tensor.extents != type.shape)
       throw InputError(kernel.name + ": " + spec.name + " is given as " +
                        std::string(name_of(tensor.dtype)) + " " + toString(tensor.extents) +

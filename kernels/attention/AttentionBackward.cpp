@@ -37,10 +37,10 @@ Kernel statistics{
             .store(program_id(0), 0, zeros<float>(config.m, config.width));
     }};
 
-template <class T>
+template <class T, class Sum>
 Kernel queryGradients{
     "attention_backward_q",
-    [](flash::BackwardTensors<T> in, View<T, 4> dq, flash::Numbers numbers, View<const T, 4> bias,
+    [](flash::BackwardTensors<T> in, View<Sum, 4> dq, flash::Numbers numbers, View<const T, 4> bias,
        View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
       const blockwise::OptionScores options(config, limits, bias, mask);
       flash::traceQueryGradients<T>(config, in, dq, numbers, options.modifier(), options);
@@ -346,12 +346,14 @@ void sectile::launchAttentionGradients(Use &use, const AttentionNumbers &numbers
         with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), config,
              launchNumbers(numbers, groupOf(use.call)), dbias);
       };
-      if (launch.of == Launch::Of::queries)
-        with(queryGradients<T>, launch.grid, chosen, launch.numbers, tensors.dq.as<T, 4>());
-      else if (launch.of == Launch::Of::keys)
-        keys(T());
+      const auto queries = [&]<class Sum>(Sum) {
+        with(queryGradients<T, Sum>, launch.grid, chosen, launch.numbers, tensors.dq.as<Sum, 4>());
+      };
+      const bool ofQueries = launch.of == Launch::Of::queries;
+      if ((ofQueries ? tensors.dq : launch.dk).dtype == dtype_of<T>)
+        ofQueries ? queries(T()) : keys(T());
       else
-        keys(float());
+        ofQueries ? queries(float()) : keys(float());
     });
   };
   launchGradients(use, numbers, modifiesScores(use, numbers), {}, tensors, launch);
@@ -377,6 +379,8 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                      kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
                      keys = call.extent("Sk"), groups = groupOf(call);
+  if (!tensors.dvParts && tensors.dk.dtype != call.dtype("dv"))
+    throw InputError(call.kernel->name + ": dk and dv must have one dtype");
   AttentionConfig rows = rowConfig(use, numbers);
   flash::LoopConfig forQueries = attentionConfig(use, numbers, "q_"),
                     forKeys = attentionConfig(use, numbers, "kv_");
@@ -421,7 +425,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     if (forKeys.parts == 1 && !tensors.dvParts) {
       each.of = Launch::Of::keys;
       each.dk = tensors.dk;
-      each.dv = use.tensor<T, 4>("dv");
+      each.dv = anyTensor(use, "dv");
       launch(use, each);
     } else {
       const auto parts = [&](std::int64_t width) {
@@ -436,7 +440,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
       launch(use, each);
       addHeadParts(use, dkSums, tensors.dk, forKeys.parts, 1);
       if (!tensors.dvParts)
-        addHeadParts(use, dvSums, use.tensor<T, 4>("dv"), forKeys.parts, 1);
+        addHeadParts(use, dvSums, anyTensor(use, "dv"), forKeys.parts, 1);
     }
     if (fused)
       addHeadParts(use, dqSums, tensors.dq, 1, numbers.scale);

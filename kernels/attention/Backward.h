@@ -216,9 +216,9 @@ private:
 
 // Block i of dq [Sq, D]; k [Sk, D], v [Sk, Dv]. Of all that it reads, the launch ahead may write
 // the statistics alone.
-template <class T>
+template <class T, class Sum>
 void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 2> &k,
-                    const View<const T, 2> &v, const View<T, 2> &dq) {
+                    const View<const T, 2> &v, const View<Sum, 2> &dq) {
   const LoopConfig &config = head.scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);

@@ -110,9 +110,9 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
       });
 }
 
-template <class T>
+template <class T, class Sum>
 void flash::traceQueryGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
-                                const View<T, 4> &dq, const Numbers &numbers,
+                                const View<Sum, 4> &dq, const Numbers &numbers,
                                 const Modifier &modifier, const AnyVisibility &visibility) {
   const auto [head, batch] = HeadAndBatch(tensors.q.extent(1), config.heads);
   const Int kvHead = head / numbers.group;
@@ -229,6 +229,9 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
   template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
                                   const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_SUMS(T)                                                                      \
+  template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
+                                           const View<float, 4> &, const Numbers &,                \
+                                           const Modifier &, const AnyVisibility &);               \
   template void flash::traceKeyGradients(const LoopConfig &, const BackwardTensors<T> &,           \
                                          const View<float, 4> &, const View<float, 4> &,           \
                                          const View<float, 4> &, const Numbers &,                  \

@@ -8,32 +8,28 @@
 namespace sectile {
 
 // A running (o, lse) becomes that over its keys and the keys of `part`.
-template <class T>
-inline Kernel mergePart{
-    "ring_merge", [](View<float, 4> o, View<float, 3> lse, View<const T, 4> part,
-                     View<const float, 3> partLse, const MergeConfig &config) {
-      const int m = config.m, width = config.width;
-      auto rows = program_id(0), head = program_id(1), batch = program_id(2);
-      auto to = o.at(batch, head).tile(m, width);
-      auto logs = lse.at(batch, head).tile(m);
-      MergedRows merged(m, width);
-      merged.add(logs.load(rows), to.load(rows, 0));
-      merged.add(partLse.at(batch, head).tile(m).load(rows),
-                 cast<float>(part.at(batch, head).tile(m, width).load(rows, 0)));
-      to.store(rows, 0, merged.result());
-      logs.store(rows, merged.logarithm());
-    }};
+inline Kernel mergePart{"ring_merge",
+                        [](View<float, 4> o, View<float, 3> lse, View<const float, 4> part,
+                           View<const float, 3> partLse, const MergeConfig &config) {
+                          const int m = config.m, width = config.width;
+                          auto rows = program_id(0), head = program_id(1), batch = program_id(2);
+                          auto to = o.at(batch, head).tile(m, width);
+                          auto logs = lse.at(batch, head).tile(m);
+                          MergedRows merged(m, width);
+                          merged.add(logs.load(rows), to.load(rows, 0));
+                          merged.add(partLse.at(batch, head).tile(m).load(rows),
+                                     part.at(batch, head).tile(m, width).load(rows, 0));
+                          to.store(rows, 0, merged.result());
+                          logs.store(rows, merged.logarithm());
+                        }};
 
 // to += from
-template <class T>
 inline Kernel addPart{
-    "ring_add", [](View<float, 4> to, View<const T, 4> from, const MergeConfig &config) {
+    "ring_add", [](View<float, 4> to, View<const float, 4> from, const MergeConfig &config) {
       const int m = config.m, width = config.width;
       auto rows = program_id(0), head = program_id(1), batch = program_id(2);
       auto sums = to.at(batch, head).tile(m, width);
-      sums.store(rows, 0,
-                 sums.load(rows, 0) +
-                     cast<float>(from.at(batch, head).tile(m, width).load(rows, 0)));
+      sums.store(rows, 0, sums.load(rows, 0) + from.at(batch, head).tile(m, width).load(rows, 0));
     }};
 
 // to = from, rounded

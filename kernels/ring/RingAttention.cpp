@@ -202,13 +202,15 @@ template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAtt
       transfer = pass(here, coming);
     }
     if (const std::optional<Part> part = partOf(owner(step))) {
-      const NamedTensors found = run_kernel(stream, "attention",
-                                            {{"q", cut(q, 2, part->queries)},
-                                             {"k", cut(here.k, 2, part->keys)},
-                                             {"v", cut(here.v, 2, part->keys)}},
-                                            optionsFor(*part));
-      rows(mergePart<T>, cut(sum, 2, part->queries), cut(result.lse, 2, part->queries),
-           found.at("o").template as<T, 4>(), found.at("lse").template as<float, 3>());
+      const auto to = cut(sum, 2, part->queries);
+      const auto found = allocate<float, 4>(device, to.extents());
+      const NamedTensors results = run_kernel(stream, "attention",
+                                              {{"q", cut(q, 2, part->queries)},
+                                               {"k", cut(here.k, 2, part->keys)},
+                                               {"v", cut(here.v, 2, part->keys)}},
+                                              optionsFor(*part), {{"o", found}});
+      rows(mergePart, to, cut(result.lse, 2, part->queries), found,
+           results.at("lse").template as<float, 3>());
     }
     if (transfer)
       transfer->wait(stream);
@@ -242,24 +244,29 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
       coming = room<T>(owner(step + 1));
       transfer = pass(here, coming);
     }
-    NamedTensors found;
+    struct Found {
+      Tensor<float, 4> sums, part;
+    };
+    std::vector<Found> found;
     const std::optional<Part> part = partOf(owner(step));
-    if (part)
-      found = run_kernel(stream, "attention_backward",
-                         {{"q", cut(q, 2, part->queries)},
-                          {"k", cut(here.k, 2, part->keys)},
-                          {"v", cut(here.v, 2, part->keys)},
-                          {"o", cut(result.o, 2, part->queries)},
-                          {"lse", cut(result.lse, 2, part->queries)},
-                          {"do", cut(gradient, 2, part->queries)}},
-                         optionsFor(*part));
+    if (part) {
+      for (const auto &to :
+           {cut(dq, 2, part->queries), cut(sums.k, 2, part->keys), cut(sums.v, 2, part->keys)})
+        found.push_back({to, allocate<float, 4>(device, to.extents())});
+      run_kernel(stream, "attention_backward",
+                 {{"q", cut(q, 2, part->queries)},
+                  {"k", cut(here.k, 2, part->keys)},
+                  {"v", cut(here.v, 2, part->keys)},
+                  {"o", cut(result.o, 2, part->queries)},
+                  {"lse", cut(result.lse, 2, part->queries)},
+                  {"do", cut(gradient, 2, part->queries)}},
+                 optionsFor(*part),
+                 {{"dq", found[0].part}, {"dk", found[1].part}, {"dv", found[2].part}});
+    }
     if (sumsTransfer)
       sumsTransfer->wait(stream);
-    if (part) {
-      rows(addPart<T>, cut(dq, 2, part->queries), found.at("dq").template as<T, 4>());
-      rows(addPart<T>, cut(sums.k, 2, part->keys), found.at("dk").template as<T, 4>());
-      rows(addPart<T>, cut(sums.v, 2, part->keys), found.at("dv").template as<T, 4>());
-    }
+    for (const Found &each : found)
+      rows(addPart, each.sums, each.part);
     if (size > 1) {
       const Travelling<float> back = room<float>(owner(step + 1));
       sumsTransfer = pass(sums, back);

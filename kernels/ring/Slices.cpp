@@ -107,21 +107,19 @@ template <class T> void forward(Use &use) {
              o = use.tensor<T, 4>("o");
   const auto lse = use.tensor<float, 3>("lse");
   const auto sums = use.workspace<float, 4>(o.extents());
-  const auto partO = use.workspace<T, 4>(o.extents());
+  const auto partO = use.workspace<float, 4>(o.extents());
   const auto partLse = use.workspace<float, 3>(lse.extents());
   slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
     const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
     const auto to = cut(sums, 2, queries);
     const auto logs = cut(lse, 2, queries);
-    const auto part = cut(partO, 2, queries);
+    const auto part = first ? to : cut(partO, 2, queries);
     const auto partLogs = first ? logs : cut(partLse, 2, queries);
     use.run("attention",
             {{"q", cut(q, 2, queries)}, {"k", cut(k, 2, keys)}, {"v", cut(v, 2, keys)}},
             slices.options(process, owner), {{"o", part}, {"lse", partLogs}}, use.config);
-    if (first)
-      eachRow(use, assignPart<float, T>, to, part);
-    else
-      eachRow(use, mergePart<T>, to, logs, part, partLogs);
+    if (!first)
+      eachRow(use, mergePart, to, logs, part, partLogs);
   });
   eachRow(use, assignPart<T, float>, o, sums);
 }
@@ -134,31 +132,30 @@ template <class T> void backward(Use &use) {
   const auto lse = use.tensor<float, 3>("lse");
   const auto dq = use.workspace<float, 4>(q.extents()), dk = use.workspace<float, 4>(k.extents()),
              dv = use.workspace<float, 4>(v.extents());
-  const auto partQ = use.workspace<T, 4>(q.extents()), partK = use.workspace<T, 4>(k.extents()),
-             partV = use.workspace<T, 4>(v.extents());
+  const auto partQ = use.workspace<float, 4>(q.extents()),
+             partK = use.workspace<float, 4>(k.extents()),
+             partV = use.workspace<float, 4>(v.extents());
   slices.eachStep([&](std::int64_t process, std::int64_t owner, bool first) {
     const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
-    use.run(
-        "attention_backward",
-        {{"q", cut(q, 2, queries)},
-         {"k", cut(k, 2, keys)},
-         {"v", cut(v, 2, keys)},
-         {"o", cut(o, 2, queries)},
-         {"lse", cut(lse, 2, queries)},
-         {"do", cut(dO, 2, queries)}},
-        slices.options(process, owner),
-        {{"dq", cut(partQ, 2, queries)}, {"dk", cut(partK, 2, keys)}, {"dv", cut(partV, 2, keys)}},
-        use.config);
-    const auto take = [&](const Tensor<float, 4> &sums, const Tensor<T, 4> &part,
-                          const Slice &slice) {
-      if (first)
-        eachRow(use, assignPart<float, T>, cut(sums, 2, slice), cut(part, 2, slice));
-      else
-        eachRow(use, addPart<T>, cut(sums, 2, slice), cut(part, 2, slice));
-    };
-    take(dq, partQ, queries);
-    take(dk, partK, keys);
-    take(dv, partV, keys);
+    const auto found = [&](const Tensor<float, 4> &sums, const Tensor<float, 4> &part,
+                           const Slice &slice) { return cut(first ? sums : part, 2, slice); };
+    use.run("attention_backward",
+            {{"q", cut(q, 2, queries)},
+             {"k", cut(k, 2, keys)},
+             {"v", cut(v, 2, keys)},
+             {"o", cut(o, 2, queries)},
+             {"lse", cut(lse, 2, queries)},
+             {"do", cut(dO, 2, queries)}},
+            slices.options(process, owner),
+            {{"dq", found(dq, partQ, queries)},
+             {"dk", found(dk, partK, keys)},
+             {"dv", found(dv, partV, keys)}},
+            use.config);
+    if (first)
+      return;
+    eachRow(use, addPart, cut(dq, 2, queries), cut(partQ, 2, queries));
+    eachRow(use, addPart, cut(dk, 2, keys), cut(partK, 2, keys));
+    eachRow(use, addPart, cut(dv, 2, keys), cut(partV, 2, keys));
   });
   eachRow(use, assignPart<T, float>, use.tensor<T, 4>("dq"), dq);
   eachRow(use, assignPart<T, float>, use.tensor<T, 4>("dk"), dk);

@@ -366,7 +366,7 @@ TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {
             "k: row 'w: [N] f32| over x': 'over' is no dtype, and not `like`, `over` or `with` "
             "before 'x'");
   EXPECT_EQ(argument("w: [N] f32 f16"),
-            "k: row 'w: [N] f32 f16': `over`, `with` or the end is expected before 'f16'");
+            "k: row 'w: [N] f32 f16': `or`, `over`, `with` or the end is expected before 'f16'");
   EXPECT_EQ(argument("w: [N] f32 over x, "),
             "k: row 'w: [N] f32 over x, ': an input is missing at the end");
   const auto option = [](const char *row) {

@@ -42,6 +42,8 @@ struct ArgumentSpec {
   std::string like = "";          // the dtype of this earlier argument
   // Computes the dtype from the options and the earlier arguments.
   std::function<DType(const Invocation &)> dtype_by = nullptr;
+  // Dtypes that an output may have besides, where the caller gives one of such a dtype.
+  std::vector<DType> also = {};
   // Fills the array with realistic contents for tuning and benchmarks. By default, floating-point
   // arrays hold standard normal numbers, and integer arrays zeros.
   std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
@@ -73,7 +75,7 @@ struct OptionSpec {
 
 // An argument in short: {"w?: [N] like x", "weight"}, {"-> y: [..., N] f32|f16 over x", "result"}.
 // After the name come the axes, then the dtypes or `like` and an argument, and then for an output
-// `over` and inputs, and `with` and an optional input or a flag. "?" marks an optional input, "->"
+// `or` and further dtypes, `over` and inputs, and `with` and an optional input or a flag. "?" marks an optional input, "->"
 // an output. Functions do not fit in the text.
 struct ArgumentRow {
   struct Functions {

@@ -178,6 +178,38 @@ void expectFewQueriesRight(const Device &device, bool everything) {
 TEST_P(Attention, FewQueries) { expectFewQueriesRight(device, true); }
 TEST_P(AttentionAnywhere, FewQueries) { expectFewQueriesRight(device, false); }
 
+void expectFloatsRoundToResults(const Device &device, const std::string &kernel,
+                                const std::map<std::string, std::int64_t> &extents,
+                                const Config &some = {}) {
+  const KernelCase test{kernel, extents, {{"causal", "true"}}, {}, "f16", some};
+  SCOPED_TRACE(device.name() + " " + test.describe());
+  FilledCall filled = fill(test);
+  const Config config = completeConfig(filled.call, device.target(), test.config);
+  const auto rounded = execute(device, filled.call, config, filled.inputs).outputs;
+  for (std::size_t i = 0; i < filled.call.tensors.size(); ++i)
+    if (!filled.call.kernel->arguments[i].also.empty())
+      filled.call.tensors[i].dtype = DType::float32;
+  const auto floats = execute(device, filled.call, config, filled.inputs).outputs;
+  ASSERT_EQ(rounded.size(), floats.size());
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    HostArray expected(rounded[i].dtype, rounded[i].shape);
+    expected.assign(floats[i].to_double());
+    EXPECT_EQ(expected.data, rounded[i].data) << i;
+  }
+}
+
+// Results as f32 numbers become those of q's dtype where they are rounded, in each of the ways to
+// launch: by blocks of one head, and by all heads that share keys, in one part and in several.
+TEST_P(AttentionAnywhere, ResultsMayBeFloats) {
+  expectFloatsRoundToResults(device, "attention", {{"Sq", 70}, {"Sk", 50}});
+  expectFloatsRoundToResults(device, "attention", {{"Sq", 2}, {"Sk", 40}});
+  expectFloatsRoundToResults(device, "attention", {{"Sq", 2}, {"Sk", 600}}, {{"splits", 3}});
+  for (const std::int64_t parts : {1, 2})
+    expectFloatsRoundToResults(device, "attention_backward",
+                               {{"Hq", 2}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 50}},
+                               {{"kv_parts", parts}});
+}
+
 TEST_P(Attention, HeadWidths) {
   for (auto [d, dv] : {std::pair{16, 16}, {17, 80}, {96, 64}, {128, 48}, {192, 128}, {256, 256}})
     expectRight(device,

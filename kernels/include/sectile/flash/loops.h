@@ -91,10 +91,10 @@ template <class T> struct BackwardTensors {
 template <class T>
 SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
 
-// Of one program, those of a block of queries: dq as q.
-template <class T>
+// Of one program, those of a block of queries: dq as q, of T or float.
+template <class T, class Sum>
 void traceQueryGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
-                         const View<T, 4> &dq, const Numbers &numbers, const Modifier &modifier,
+                         const View<Sum, 4> &dq, const Numbers &numbers, const Modifier &modifier,
                          const AnyVisibility &visibility);
 // Of a block of keys and values: dk and dv have a head for each of the config.parts that a group of
 // query heads is cut into, each of numbers.group heads. dqSums [B, Hq, Sq, D], where
