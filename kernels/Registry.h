@@ -53,6 +53,9 @@ bool hasWarpgroupUnits(const std::string &target, DType dtype, bool alongK = fal
 std::int64_t warpSize(const std::string &target);
 std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 
+// Throws InputError of the call's kernel.
+[[noreturn]] void refuse(const Invocation &call, const std::string &what);
+
 std::optional<DType> parseDType(std::string_view name);
 std::string dtypeNames(std::span<const DType> dtypes); // "f16, bf16 or f32"
 

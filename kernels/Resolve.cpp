@@ -11,6 +11,11 @@
 #include <utility>
 
 namespace sectile {
+
+void refuse(const Invocation &call, const std::string &what) {
+  throw InputError(call.kernel->name + ": " + what);
+}
+
 namespace {
 
 std::string bracketed(const std::vector<std::string> &axes) {

@@ -4,8 +4,9 @@
 // has the formula with all options and what is refused. A row that sees no key gives o = 0 and lse
 // = -inf. A NaN or an infinity in v may reach rows that do not see its key, as the page says.
 #include "kernels/attention/Family.h"
-#include "kernels/attention/OptionScores.h"
+#include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/PackedHeads.h"
+#include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
 #include <algorithm>
 #include <array>
@@ -15,76 +16,67 @@ using namespace sectile;
 namespace {
 
 template <class T, class Out>
-Kernel attentionKernel{
-    "attention",
-    [](flash::ForwardTensors<T, Out> tensors, flash::Numbers numbers, View<const T, 4> bias,
-       View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
-      flash::traceForward<T>(config, tensors, numbers, options.modifier(), options);
-    }};
-template <class T, class Out>
 Kernel attentionParts{"attention_packed",
                       [](flash::PartTensors<T, Out> tensors, flash::Numbers numbers,
-                         View<const T, 4> bias, View<const bool, 4> mask,
-                         blockwise::OptionNumbers limits, const AttentionConfig &config) {
-                        const blockwise::OptionScores options(config, limits, bias, mask);
+                         blockwise::OptionArguments<T> given, const AttentionConfig &config) {
+                        const blockwise::OptionScores options(config, given);
                         flash::traceParts<T>(config, tensors, numbers, options.modifier(), options);
                       }};
 
+Config defaultsFor(const Invocation &call, const std::string &target) {
+  if (std::optional<Config> packed = packedDefaults(call, target))
+    return *packed;
+  const tiles::Row &row = tiles::rowFor(tiles::Pass::forward, call, target);
+  Config config = tiles::fields(row);
+  config.insert({{"persistent", row.tile.schedule == tiles::Schedule::persistent},
+                 {"programs", multiprocessors(target)},
+                 {"packed", 0},
+                 {"splits", 1}});
+  return config;
+}
+
+// Scores and outputs of one thread.
+bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config) {
+  if (const std::optional<Config> packed = packedDefaults(call, target))
+    return std::ranges::all_of(
+        std::array{"m", "warps", "overlap", "persistent"},
+        [&](const char *field) { return config.at(field) == packed->at(field); });
+  if (config.contains("splits") && config.at("splits") > 1)
+    return false;
+  const std::int64_t threads = config.at("warps") * warpSize(target);
+  const std::int64_t width = paddedWidth(call.extent("Dv"));
+  const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
+  if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
+                               !hasWarpgroupUnits(target, operandType(call))))
+    return false;
+  if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
+    return false;
+  return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
+}
+
 } // namespace
 
-KernelSpec sectile::attentionSpec() {
+KernelSpec sectile::blockAttentionSpec() {
   KernelSpec spec;
   spec.name = "attention";
   spec.summary = "o = softmax(scale q k^T) v, with the logarithms of the sums";
-  spec.arguments = {
-      {.name = "q",
-       .axes = {"B", "Hq", "Sq", "D"},
-       .stored = storedByLayout,
-       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-       .doc = "queries; D and Dv from 16 to 256"},
-      {.name = "k",
-       .axes = {"B", "Hkv", "Sk", "D"},
-       .stored = storedByLayout,
-       .like = "q",
-       .doc = "keys; Hq is a multiple of Hkv"},
-      {.name = "v",
-       .axes = {"B", "Hkv", "Sk", "Dv"},
-       .stored = storedByLayout,
-       .like = "q",
-       .doc = "values"},
-  };
-  const std::vector<ArgumentSpec> extras = attentionExtras(),
-                                  outputs{
-                                      {.name = "o",
-                                       .output = true,
-                                       .axes = {"B", "Hq", "Sq", "Dv"},
-                                       .stored = storedByLayout,
-                                       .like = "q",
-                                       .doc = "0 in rows that see no key"},
-                                      {.name = "lse",
-                                       .output = true,
-                                       .axes = {"B", "Hq", "Sq"},
-                                       .dtypes = {DType::float32},
-                                       .doc =
-                                           "natural logarithm of each row's sum of exponentials"},
-                                  };
-  spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
-  spec.arguments.insert(spec.arguments.end(), outputs.begin(), outputs.end());
-  spec.options = attentionOptions(true);
-  spec.config = {{"m", "queries of one program"},
-                 {"n", "keys of one step"},
-                 {"warps", "warps of one program"},
-                 {"stages", "steps in flight"},
-                 {.name = "overlap",
-                  .doc = "1: products run beside softmax, copies in a warp of their own",
-                  .least = 0,
-                  .most = 1},
-                 {"persistent", "1: each program does one block of queries after another", 0, 1},
-                 {"programs", "programs where they are persistent"},
-                 {"packed", "1: a program has the queries of all heads that share keys", 0, 1},
-                 {"splits", "parts of the keys, each with programs of its own, where packed"}};
-  spec.neutral = {"stages", "persistent", "programs"};
+  spec.add_arguments(
+      {{"q: [B, Hq, Sq, D] f16|bf16|f32", "queries; D and Dv from 16 to 256"},
+       {"k: [B, Hkv, Sk, D] like q", "keys; Hq is a multiple of Hkv"},
+       {"v: [B, Hkv, Sk, Dv] like q", "values"},
+       {"bias?: [1|B, 1|Hq, Sq, Sk] like q", "added to the scaled and capped scores"},
+       {"mask?: [1|B, 1|Hq, Sq, Sk] bool", "true where a query sees a key", {.sample = sampleMask}},
+       sinksArgument,
+       {"-> o: [B, Hq, Sq, Dv] like q", "0 in rows that see no key"},
+       {"-> lse: [B, Hq, Sq] f32", "natural logarithm of each row's sum of exponentials"}});
+  addAttentionOptions(spec);
+  addLayouts(spec);
+  spec.config = {
+      {"m", "queries of one program"},
+      {"n", "keys of one step"},
+      {"warps", "warps of one program"},
+      {"stages", "steps in flight"},
+      {"overlap", "1: products run beside softmax, copies in a warp of their own", 0, 1}};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
@@ -93,49 +85,35 @@ KernelSpec sectile::attentionSpec() {
   spec.flops = [](const Invocation &call) {
     return 2 * visiblePairs(call) * double(call.extent("D") + call.extent("Dv"));
   };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = attentionReference(inputs[0], inputs[1], inputs[2],
-                                     attentionSettings(call, inputs), arithmetic);
-    return std::vector{result.o, result.lse};
-  };
+  spec.reference = forwardReference(attentionSettings);
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    if (std::optional<Config> packed = packedDefaults(call, target))
-      return *packed;
-    const tiles::Row &row = tiles::rowFor(tiles::Pass::forward, call, target);
-    Config config = tiles::fields(row);
-    config.insert({{"persistent", row.tile.schedule == tiles::Schedule::persistent},
-                   {"programs", multiprocessors(target)},
-                   {"packed", 0},
-                   {"splits", 1}});
+    Config config = defaultsFor(call, target);
+    for (const char *field : {"persistent", "programs", "packed", "splits"})
+      config.erase(field);
     return config;
   };
-  spec.spaces = {
-      {.axes = {{"m", {16, 32, 64, 128}},
-                {"n", {16, 32, 64, 128}},
-                {"warps", {4, 8}},
-                {"stages", {1, 2, 3}},
-                {"overlap", {0, 1}},
-                {"persistent", {0, 1}},
-                {"splits", {1, 2, 4, 8, 16, 32}}},
-       // Scores and outputs of one thread.
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         if (const std::optional<Config> packed = packedDefaults(call, target))
-           return std::ranges::all_of(
-               std::array{"m", "warps", "overlap", "persistent"},
-               [&](const char *field) { return config.at(field) == packed->at(field); });
-         if (config.contains("splits") && config.at("splits") > 1)
-           return false;
-         const std::int64_t threads = config.at("warps") * warpSize(target);
-         const std::int64_t width = paddedWidth(call.extent("Dv"));
-         const std::int64_t numbers = config.at("m") * (config.at("n") + width) / threads;
-         if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
-                                      !hasWarpgroupUnits(target, operandType(call))))
-           return false;
-         if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
-           return false;
-         return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
-       }}};
+  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
+                           {"n", {16, 32, 64, 128}},
+                           {"warps", {4, 8}},
+                           {"stages", {1, 2, 3}},
+                           {"overlap", {0, 1}}},
+                  .where = isWorthTrying}};
+  return spec;
+}
+
+KernelSpec sectile::attentionSpec() {
+  KernelSpec spec = blockAttentionSpec();
+  spec.config.insert(
+      spec.config.end(),
+      {{"persistent", "1: each program does one block of queries after another", 0, 1},
+       {"programs", "programs where they are persistent"},
+       {"packed", "1: a program has the queries of all heads that share keys", 0, 1},
+       {"splits", "parts of the keys, each with programs of its own, where packed"}});
+  spec.neutral = {"stages", "persistent", "programs"};
+  spec.defaults = defaultsFor;
+  auto &axes = spec.spaces.front().axes;
+  axes.push_back({"persistent", {0, 1}});
+  axes.push_back({"splits", {1, 2, 4, 8, 16, 32}});
   spec.apply = [](Use &use) {
     launchAttention(use, AttentionNumbers(use.call), AttentionTensors(use));
   };
@@ -151,13 +129,12 @@ void sectile::launchAttention(Use &use, const AttentionNumbers &numbers,
       const auto q = tensors.q.as<T, 4>(), k = tensors.k.as<T, 4>(), v = use.tensor<T, 4>("v");
       const auto sinks = launch.sinks.as<const float, 2>();
       const auto with = [&](const auto &kernel, const auto &arguments) {
-        use(kernel, launch.grid, arguments, launch.numbers, perPair<T>(use, "bias"),
-            perPair<bool>(use, "mask"), optionNumbers(numbers),
+        use(kernel, launch.grid, arguments, launch.numbers, optionArguments<T>(use, numbers),
             AttentionConfig{launch.config, flags});
       };
       const auto to = [&]<class Out>(Out) {
         if (launch.of == Launch::Of::all)
-          with(attentionKernel<T, Out>,
+          with(attentionKernel<PlainOptions, T, Out>,
                Arguments<flash::ForwardTensors<T, Out>>{q, k, v, tensors.o.as<Out, 4>(),
                                                         tensors.lse.as<float, 3>(), sinks});
         else

@@ -6,9 +6,8 @@
 // (Dao, arXiv 2307.08691; bias, sinks and soft cap derived from the forward formula). Weights are
 // made anew. Rows that saw nothing have no gradients. That o and lse belong to the inputs is not
 // checked.
-#include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
-#include "kernels/attention/OptionScores.h"
+#include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
 #include <algorithm>
@@ -37,25 +36,6 @@ Kernel statistics{
             .store(program_id(0), 0, zeros<float>(config.m, config.width));
     }};
 
-template <class T, class Sum>
-Kernel queryGradients{
-    "attention_backward_q",
-    [](flash::BackwardTensors<T> in, View<Sum, 4> dq, flash::Numbers numbers, View<const T, 4> bias,
-       View<const bool, 4> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
-      flash::traceQueryGradients<T>(config, in, dq, numbers, options.modifier(), options);
-    }};
-
-template <class T, class Sum>
-Kernel keyGradients{
-    "attention_backward_kv",
-    [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
-       flash::Numbers numbers, View<const T, 4> bias, View<const bool, 4> mask,
-       blockwise::OptionNumbers limits, const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
-      flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, options.modifier(), options);
-    }};
-
 template <class T>
 Kernel addedParts{
     "attention_backward_parts", [](View<const float, 4> sums, View<T, 4> gradients, Float scale,
@@ -69,16 +49,6 @@ Kernel addedParts{
         sum += partAt(part);
       gradients.at(batch, head).tile(config.m, config.width).store(row, 0, sum * scale);
     }};
-
-template <class T>
-Kernel biasGradients{"attention_backward_bias",
-                     [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
-                        View<const T, 4> bias, View<const bool, 4> mask,
-                        blockwise::OptionNumbers limits, const AttentionConfig &config) {
-                       const blockwise::OptionScores options(config, limits, bias, mask);
-                       blockwise::biasGradients<T>(config, in, dbias, numbers, options.modifier(),
-                                                   options, config.adds);
-                     }};
 
 struct SharedConfig {
   int parts = 32, columns = 32, warps = 4;
@@ -191,9 +161,9 @@ Config backwardDefaults(const Invocation &call, const std::string &target) {
   return config;
 }
 
-SearchSpace backwardSpace(const std::string &prefix) {
+SearchSpace backwardSpace(const std::string &kernel, const std::string &prefix) {
   return {
-      .part = "attention_backward_" + prefix,
+      .part = kernel + "_" + prefix,
       .axes = {{prefix + "_m", {16, 32, 64, 128}},
                {prefix + "_n", {16, 32, 64, 128}},
                {prefix + "_warps", {4, 8}},
@@ -238,78 +208,62 @@ void sectile::launchSinkGradients(Use &use, const Tensor<float, 3> &lse,
                              {0, dsinks.stride(0), dsinks.stride(1)}, dsinks.memory()));
 }
 
-KernelSpec sectile::attentionGradientsSpec() {
-  KernelSpec spec = attentionSpec();
-  spec.name = "attention_backward";
-  spec.summary = "the gradients of attention, from its inputs, its outputs and the gradient of o";
-  spec.arguments.resize(3); // q, k and v
-  const std::vector<ArgumentSpec> extras = attentionExtras(), given{
-                                                                  {.name = "o",
-                                                                   .axes = {"B", "Hq", "Sq", "Dv"},
-                                                                   .stored = storedByLayout,
-                                                                   .like = "q",
-                                                                   .doc = "of the forward pass"},
-                                                                  {.name = "lse",
-                                                                   .axes = {"B", "Hq", "Sq"},
-                                                                   .dtypes = {DType::float32},
-                                                                   .sample = sampleLogarithms,
-                                                                   .doc = "of the forward pass"},
-                                                                  {.name = "do",
-                                                                   .axes = {"B", "Hq", "Sq", "Dv"},
-                                                                   .stored = storedByLayout,
-                                                                   .like = "q",
-                                                                   .doc = "the gradient of o"},
-                                                              };
-  spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
-  spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
-  addAttentionGradients(spec);
-  const auto overlap = [](const char *name) {
-    return ConfigSpec{.name = name,
-                      .doc = "1: products run beside arithmetic, copies in a warp of their own",
-                      .least = 0,
-                      .most = 1};
+KernelSpec sectile::attentionGradientsSpec(const KernelSpec &forward) {
+  KernelSpec spec = forward;
+  spec.name += "_backward";
+  spec.arguments.clear();
+  const auto add = [&](bool optional) {
+    std::ranges::copy_if(forward.arguments, std::back_inserter(spec.arguments),
+                         [=](const auto &one) { return one.optional == optional; });
   };
+  add(false);
+  for (ArgumentSpec &one : spec.arguments)
+    if (std::exchange(one.output, false))
+      one.doc = "of the forward pass";
+  ArgumentSpec &lse = spec.arguments.back(), gradient = (&lse)[-1];
+  lse.sample = sampleLogarithms;
+  gradient.name = "do";
+  gradient.doc = "the gradient of o";
+  spec.arguments.push_back(gradient);
+  add(true);
+  const std::size_t inputs = spec.arguments.size();
+  spec.add_gradients({"q", "k", "v", "bias", "sinks"});
+  for (std::size_t i = inputs; i < spec.arguments.size(); ++i)
+    spec.arguments[i].doc.insert(0, "the ");
+  const char *overlap = "1: products run beside arithmetic, copies in a warp of their own";
   spec.config = {{"q_m", "queries of a program for dq"},
                  {"q_n", "keys of one of its steps"},
                  {"q_warps", "its warps"},
                  {"q_stages", "its steps in flight"},
-                 overlap("q_overlap"),
+                 {"q_overlap", overlap, 0, 1},
                  {"kv_m", "queries of a step of a program for dk and dv"},
                  {"kv_n", "its keys"},
                  {"kv_warps", "its warps"},
                  {"kv_stages", "its steps in flight"},
-                 overlap("kv_overlap")};
+                 {"kv_overlap", overlap, 0, 1}};
   spec.neutral = {"q_stages", "kv_stages"};
   spec.factor = 3;
-  spec.flops = [](const Invocation &call) {
-    return 2 * visiblePairs(call) * (3 * double(call.extent("D")) + 2 * double(call.extent("Dv")));
-  };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result =
-        attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], inputs[5],
-                                   attentionSettings(call, inputs), 0, arithmetic);
-    return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
-  };
   spec.defaults = [](const Invocation &call, const std::string &target) {
     return fieldsOf(tiles::rowFor(tiles::Pass::queryGradients, call, target),
                     tiles::rowFor(tiles::Pass::keyGradients, call, target));
   };
-  spec.spaces = {backwardSpace("q"), backwardSpace("kv")};
+  spec.spaces = {backwardSpace(spec.name, "q"), backwardSpace(spec.name, "kv")};
   return spec;
 }
 
 KernelSpec sectile::attentionBackwardSpec() {
-  KernelSpec spec = attentionGradientsSpec();
-  spec.options.push_back({.name = "unordered",
-                          .kind = OptionSpec::flag,
-                          .initial = "false",
-                          .doc = "dq may be summed in any order where that is faster: two runs may "
-                                 "differ in its last bits"});
+  KernelSpec spec = attentionGradientsSpec(blockAttentionSpec());
+  spec.summary = "the gradients of attention, from its inputs, its outputs and the gradient of o";
+  spec.add_options({{"unordered: flag = false", "dq may be summed in any order where that is "
+                                                "faster: two runs may differ in its last bits"}});
   spec.config.push_back(
       {"kv_parts", "programs for dk and dv that share the query heads of a group"});
   spec.config.push_back({"fused", "1: programs for dk and dv add up dq as well", 0, 1});
   spec.defaults = backwardDefaults;
+  spec.flops = [](const Invocation &call) {
+    return 2 * visiblePairs(call) * (3 * double(call.extent("D")) + 2 * double(call.extent("Dv")));
+  };
+  spec.reference = backwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     launchAttentionGradients(use, AttentionNumbers(use.call), GradientTensors(use));
   };
@@ -318,45 +272,9 @@ KernelSpec sectile::attentionBackwardSpec() {
 
 void sectile::launchAttentionGradients(Use &use, const AttentionNumbers &numbers,
                                        const GradientTensors &tensors) {
-  using flash::detail::Launch;
-  const OptionFlags flags = optionFlags(use, numbers);
-  const auto launch = [&](Use &use, const Launch &launch) {
-    for_dtype<half, bfloat16, float>(operandType(use.call), [&]<class T>(T) {
-      const auto with = [&](const auto &kernel, const Grid &grid, const AttentionConfig &config,
-                            const Arguments<flash::Numbers> &launched, const auto &...results) {
-        use(kernel, grid,
-            Arguments<flash::BackwardTensors<T>>{tensors.q.as<T, 4>(), tensors.k.as<T, 4>(),
-                                                 use.tensor<T, 4>("v"), use.tensor<T, 4>("do"),
-                                                 launch.logs.as<const float, 3>(),
-                                                 launch.delta.as<const float, 3>()},
-            results..., launched, perPair<T>(use, "bias"), perPair<bool>(use, "mask"),
-            optionNumbers(numbers), config);
-      };
-      const AttentionConfig chosen{launch.config, flags};
-      const auto keys = [&]<class Sum>(Sum) {
-        with(keyGradients<T, Sum>, launch.grid, chosen, launch.numbers, launch.dk.as<Sum, 4>(),
-             launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
-        if (!use.has("bias"))
-          return;
-        AttentionConfig config = attentionConfig(use, numbers, "q_");
-        config.adds = tensors.addsBias;
-        const auto dbias = use.tensor<T, 4>("dbias");
-        const std::int64_t blocks =
-            ceilDiv(use.extent("Sq"), config.m) * ceilDiv(use.extent("Sk"), config.n);
-        with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), config,
-             launchNumbers(numbers, groupOf(use.call)), dbias);
-      };
-      const auto queries = [&]<class Sum>(Sum) {
-        with(queryGradients<T, Sum>, launch.grid, chosen, launch.numbers, tensors.dq.as<Sum, 4>());
-      };
-      const bool ofQueries = launch.of == Launch::Of::queries;
-      if ((ofQueries ? tensors.dq : launch.dk).dtype == dtype_of<T>)
-        ofQueries ? queries(T()) : keys(T());
-      else
-        ofQueries ? queries(float()) : keys(float());
-    });
-  };
-  launchGradients(use, numbers, modifiesScores(use, numbers), {}, tensors, launch);
+  launchGradientKernels<PlainOptions>(
+      use, numbers, tensors, [&]<class T>(T, bool) { return optionArguments<T>(use, numbers); },
+      std::identity());
 }
 
 void sectile::addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradients,
@@ -386,12 +304,11 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
                     forKeys = attentionConfig(use, numbers, "kv_");
   forKeys.parts = use.field("kv_parts");
   if (forKeys.parts < 1 || groups % forKeys.parts)
-    throw InputError(call.kernel->name + ": kv_parts (" + std::to_string(forKeys.parts) +
+    refuse(call, "kv_parts (" + std::to_string(forKeys.parts) +
                      ") must divide the query heads of a group (" + std::to_string(groups) + ")");
   const bool fused = use.field("fused");
   if (fused && !allowsAnyOrder(call))
-    throw InputError(call.kernel->name +
-                     ": fused sums dq in any order, which only unordered=true allows");
+    refuse(call, "fused sums dq in any order, which only unordered=true allows");
   forQueries.raw = forKeys.raw = mayBeRaw(numbers, modified);
   forKeys.sumsQueries = rows.sumsQueries = fused;
   rows.width = forKeys.width;
@@ -444,9 +361,8 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     }
     if (fused)
       addHeadParts(use, dqSums, tensors.dq, 1, numbers.scale);
-    for (std::size_t i = 0; i < learned.size(); ++i) {
+    for (std::size_t i = 0; i < learned.size(); ++i)
       addShared(use, each.learned[i], learned[i].gradient);
-    }
   });
   if (numbers.sinks)
     launchSinkGradients(use, lse, delta, rows);

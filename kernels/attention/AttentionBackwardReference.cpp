@@ -115,3 +115,14 @@ sectile::attentionBackwardReference(const HostArray &q, const HostArray &k, cons
     return result;
   });
 }
+
+decltype(KernelSpec::reference) sectile::backwardReference(AttentionSettingsOf settings) {
+  return [=](const Invocation &call, std::span<const HostArray> in, Arithmetic arithmetic) {
+    auto of = [&](const char *name) { return in[call.index(name)]; };
+    auto result = attentionBackwardReference(of("q"), of("k"), of("v"), of("o"), of("lse"),
+                                             of("do"), settings(call, in), 0, arithmetic);
+    std::vector gradients{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
+    gradients.resize(call.kernel->arguments.size() - in.size()); // not all have the last two
+    return gradients;
+  };
+}

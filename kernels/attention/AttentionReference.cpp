@@ -69,3 +69,10 @@ AttentionResult sectile::attentionReference(const HostArray &q, const HostArray 
                                             Arithmetic arithmetic) {
   return attentionReference(q, k, v, settings, 0, arithmetic);
 }
+
+decltype(KernelSpec::reference) sectile::forwardReference(AttentionSettingsOf settings) {
+  return [=](const Invocation &call, std::span<const HostArray> in, Arithmetic arithmetic) {
+    auto result = attentionReference(in[0], in[1], in[2], settings(call, in), arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+}

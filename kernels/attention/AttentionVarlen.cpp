@@ -12,85 +12,62 @@ namespace {
 
 template <class T>
 Kernel attentionVarlen{
-    "attention_varlen",
-    [](flash::PackedForwardTensors<T> tensors, flash::Numbers numbers, View<const T, 3> bias,
-       View<const bool, 3> mask, blockwise::OptionNumbers limits, const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
+    "attention_varlen", [](flash::PackedForwardTensors<T> tensors, flash::Numbers numbers,
+                           blockwise::OptionArguments<T, 3> given, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, given);
       flash::tracePackedForward<T>(config, tensors, numbers, options.modifier(), options);
     }};
 
+// Where the sequences of queries begin, or those of keys.
+ArgumentRow startsArgument(const std::string &name, const char *total, const std::string &what) {
+  const auto sample = [=](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    auto values = array.as<std::int32_t>();
+    const auto all = static_cast<std::uint64_t>(call.extent(total));
+    for (std::int32_t &value : values)
+      value = static_cast<std::int32_t>(random() % (all + 1));
+    if (values.empty())
+      return;
+    values.front() = 0;
+    values.back() = static_cast<std::int32_t>(all);
+    std::sort(values.begin(), values.end());
+    // No sequence is longer than bias and mask are wide, as far as that can be.
+    if (what != "keys" || !(call.has("bias") || call.has("mask")))
+      return;
+    const auto width = static_cast<std::int32_t>(std::min(call.extent("Mk"), call.extent(total)));
+    for (std::size_t i = 1; i + 1 < values.size(); ++i)
+      values[i] = std::min(values[i], values[i - 1] + width);
+    for (std::size_t i = values.size() - 1; --i > 0;)
+      values[i] = std::max(values[i], values[i + 1] - width);
+  };
+  return {name + ": [B1] i32",
+          "B + 1 numbers: sequence b's " + what +
+              " are those from element b up to, without it, element b + 1",
+          {.sample = sample}};
+}
+
 } // namespace
 
-std::vector<ArgumentSpec> sectile::varlenInputs() {
-  const auto starts = [](const char *name, const char *total, bool limited, const char *of) {
-    return ArgumentSpec{
-        .name = name,
-        .axes = {"B1"},
-        .dtypes = {DType::int32},
-        .sample =
-            [total, limited](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-              auto values = array.as<std::int32_t>();
-              const auto all = static_cast<std::uint64_t>(call.extent(total));
-              for (std::int32_t &value : values)
-                value = static_cast<std::int32_t>(random() % (all + 1));
-              if (values.empty())
-                return;
-              values.front() = 0;
-              values.back() = static_cast<std::int32_t>(all);
-              std::sort(values.begin(), values.end());
-              // No sequence is longer than bias and mask are wide, as far as that can be.
-              if (!limited || !(call.has("bias") || call.has("mask")))
-                return;
-              const auto width =
-                  static_cast<std::int32_t>(std::min(call.extent("Mk"), call.extent(total)));
-              for (std::size_t i = 1; i + 1 < values.size(); ++i)
-                values[i] = std::min(values[i], values[i - 1] + width);
-              for (std::size_t i = values.size() - 1; --i > 0;)
-                values[i] = std::max(values[i], values[i + 1] - width);
-            },
-        .doc = std::string("B + 1 numbers: sequence b's ") + of +
-               " are those from element b up to, without it, element b + 1"};
-  };
-  return {{.name = "q",
-           .axes = {"Tq", "Hq", "D"},
-           .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-           .doc = "queries of all sequences; D and Dv from 16 to 256"},
-          {.name = "k",
-           .axes = {"Tk", "Hkv", "D"},
-           .like = "q",
-           .doc = "keys; Hq is a multiple of Hkv"},
-          {.name = "v", .axes = {"Tk", "Hkv", "Dv"}, .like = "q", .doc = "values"},
-          starts("cu_seqlens_q", "Tq", false, "queries"),
-          starts("cu_seqlens_k", "Tk", true, "keys")};
-}
-
-std::vector<ArgumentSpec> sectile::varlenExtras() {
-  std::vector<ArgumentSpec> extras = attentionExtras();
-  extras[0].axes = extras[1].axes = {"1|Hq", "Tq", "Mk"};
-  extras[0].doc = "added to the scaled and capped scores; key j of the query's sequence is column "
-                  "j, so that Mk is at least the longest sequence of keys";
-  extras[1].doc = "true where a query sees a key; columns as bias has them";
-  return extras;
-}
-
 KernelSpec sectile::attentionVarlenSpec() {
-  KernelSpec spec = oneBlockEach(attentionSpec());
+  KernelSpec spec = blockAttentionSpec();
   spec.name = "attention_varlen";
   spec.summary = "attention over packed sequences of different lengths";
-  spec.arguments = varlenInputs();
-  for (const ArgumentSpec &extra : varlenExtras())
-    spec.arguments.push_back(extra);
-  spec.arguments.push_back({.name = "o",
-                            .output = true,
-                            .axes = {"Tq", "Hq", "Dv"},
-                            .like = "q",
-                            .doc = "0 in rows that see no key"});
-  spec.arguments.push_back({.name = "lse",
-                            .output = true,
-                            .axes = {"Hq", "Tq"},
-                            .dtypes = {DType::float32},
-                            .doc = "natural logarithm of each row's sum of exponentials"});
-  spec.options = attentionOptions(false);
+  spec.arguments.clear();
+  spec.add_arguments(
+      {{"q: [Tq, Hq, D] f16|bf16|f32", "queries of all sequences; D and Dv from 16 to 256"},
+       {"k: [Tk, Hkv, D] like q", "keys; Hq is a multiple of Hkv"},
+       {"v: [Tk, Hkv, Dv] like q", "values"},
+       startsArgument("cu_seqlens_q", "Tq", "queries"),
+       startsArgument("cu_seqlens_k", "Tk", "keys"),
+       {"bias?: [1|Hq, Tq, Mk] like q",
+        "added to the scaled and capped scores; key j of the query's sequence is column j, so that "
+        "Mk is at least the longest sequence of keys"},
+       {"mask?: [1|Hq, Tq, Mk] bool",
+        "true where a query sees a key; columns as bias has them",
+        {.sample = sampleMask}},
+       sinksArgument,
+       {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
+       {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
+  spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
                   {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};
   spec.small = {{"Tq", 90}, {"Tk", 120}, {"Hq", 2},   {"Hkv", 1}, {"D", 32},
@@ -106,21 +83,17 @@ KernelSpec sectile::attentionVarlenSpec() {
   };
   spec.apply = [](Use &use) {
     using flash::detail::Launch;
-    const Invocation &call = use.call;
-    const std::array<std::int64_t, 3> perPair{call.extent("Hq"), call.extent("Tq"),
-                                              extentOr0(call, "Mk")};
-    const AttentionNumbers numbers(call);
+    const AttentionNumbers numbers(use.call);
     const OptionFlags flags = optionFlags(use, numbers);
     launchVarlen(use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
-      for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
         use(attentionVarlen<T>, launch.grid,
             Arguments<flash::PackedForwardTensors<T>>{
                 use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
                 use.tensor<std::int32_t, 1>("cu_seqlens_q"),
                 use.tensor<std::int32_t, 1>("cu_seqlens_k"), use.tensor<T, 3>("o"),
                 use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>()},
-            launch.numbers, broadcast<T, 3>(use, "bias", perPair),
-            broadcast<bool, 3>(use, "mask", perPair), optionNumbers(numbers),
+            launch.numbers, optionArguments<T, 3>(use, numbers),
             AttentionConfig{launch.config, flags});
       });
     });

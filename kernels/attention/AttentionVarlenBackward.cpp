@@ -23,31 +23,28 @@ Kernel statistics{"attention_varlen_backward_rows",
 template <class T>
 Kernel queryGradients{"attention_varlen_backward_q",
                       [](flash::PackedBackwardTensors<T> in, View<T, 3> dq, flash::Numbers numbers,
-                         View<const T, 3> bias, View<const bool, 3> mask,
-                         blockwise::OptionNumbers limits, const AttentionConfig &config) {
-                        const blockwise::OptionScores options(config, limits, bias, mask);
+                         blockwise::OptionArguments<T, 3> given, const AttentionConfig &config) {
+                        const blockwise::OptionScores options(config, given);
                         flash::tracePackedQueryGradients<T>(config, in, dq, numbers,
                                                             options.modifier(), options);
                       }};
 
 template <class T>
-Kernel keyGradients{"attention_varlen_backward_kv",
-                    [](flash::PackedBackwardTensors<T> in, View<T, 3> dk, View<T, 3> dv,
-                       flash::Numbers numbers, View<const T, 3> bias, View<const bool, 3> mask,
-                       blockwise::OptionNumbers limits, const AttentionConfig &config) {
-                      const blockwise::OptionScores options(config, limits, bias, mask);
-                      flash::tracePackedKeyGradients<T>(config, in, dk, dv, numbers,
-                                                        options.modifier(), options);
-                    }};
+Kernel keyGradients{
+    "attention_varlen_backward_kv",
+    [](flash::PackedBackwardTensors<T> in, View<T, 3> dk, View<T, 3> dv, flash::Numbers numbers,
+       blockwise::OptionArguments<T, 3> given, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, given);
+      flash::tracePackedKeyGradients<T>(config, in, dk, dv, numbers, options.modifier(), options);
+    }};
 
 // A program per block of the bias's gradient sums over the heads that share it.
 template <class T>
 Kernel biasGradients{
     "attention_varlen_backward_bias",
     [](flash::PackedBackwardTensors<T> in, View<T, 3> dbias, flash::Numbers numbers,
-       View<const T, 3> bias, View<const bool, 3> mask, blockwise::OptionNumbers limits,
-       const AttentionConfig &config) {
-      const blockwise::OptionScores options(config, limits, bias, mask);
+       blockwise::OptionArguments<T, 3> given, const AttentionConfig &config) {
+      const blockwise::OptionScores options(config, given);
       const auto at =
           blockwise::packedBlock(in.queryStarts, in.q.extent(0), config.m, program_id(0));
       const blockwise::PackedSequence own(at, in.queryStarts, in.keyStarts, in.q.extent(0),
@@ -69,29 +66,8 @@ Kernel biasGradients{
 } // namespace
 
 KernelSpec sectile::attentionVarlenBackwardSpec() {
-  KernelSpec spec = attentionGradientsSpec();
-  const KernelSpec forward = attentionVarlenSpec();
-  spec.name = "attention_varlen_backward";
+  KernelSpec spec = attentionGradientsSpec(attentionVarlenSpec());
   spec.summary = "the gradients of attention_varlen";
-  spec.arguments = varlenInputs();
-  const std::vector<ArgumentSpec>
-      extras = varlenExtras(),
-      given{{.name = "o", .axes = {"Tq", "Hq", "Dv"}, .like = "q", .doc = "of the forward pass"},
-            {.name = "lse",
-             .axes = {"Hq", "Tq"},
-             .dtypes = {DType::float32},
-             .sample = sampleLogarithms,
-             .doc = "of the forward pass"},
-            {.name = "do", .axes = {"Tq", "Hq", "Dv"}, .like = "q", .doc = "the gradient of o"}};
-  spec.arguments.insert(spec.arguments.end(), given.begin(), given.end());
-  spec.arguments.insert(spec.arguments.end(), extras.begin(), extras.end());
-  addAttentionGradients(spec);
-  spec.options = forward.options;
-  spec.typical = forward.typical;
-  spec.small = forward.small;
-  spec.check = forward.check;
-  spec.contents = forward.contents;
-  spec.flops = nullptr; // only cu_seqlens knows
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result = attentionVarlenBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3],
@@ -99,17 +75,12 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
                                                    attentionSettings(call, inputs), arithmetic);
     return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
   };
-  for (SearchSpace &space : spec.spaces)
-    space.part.insert(space.part.find('_'), "_varlen");
   spec.apply = [](Use &use) {
     using flash::detail::Launch;
-    const Invocation &call = use.call;
-    const std::array<std::int64_t, 3> perPair{call.extent("Hq"), call.extent("Tq"),
-                                              extentOr0(call, "Mk")};
-    const AttentionNumbers numbers(call);
+    const AttentionNumbers numbers(use.call);
     const OptionFlags flags = optionFlags(use, numbers);
     const auto launchEach = [&](Use &use, const Launch &launch) {
-      for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+      for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
         const auto with = [&](const auto &kernel, const Grid &grid, const auto &...results) {
           use(kernel, grid,
               Arguments<flash::PackedBackwardTensors<T>>{
@@ -117,8 +88,7 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
                   use.tensor<std::int32_t, 1>("cu_seqlens_q"),
                   use.tensor<std::int32_t, 1>("cu_seqlens_k"), use.tensor<T, 3>("do"),
                   launch.logs.as<const float, 2>(), launch.delta.as<const float, 2>()},
-              results..., launch.numbers, broadcast<T, 3>(use, "bias", perPair),
-              broadcast<bool, 3>(use, "mask", perPair), optionNumbers(numbers),
+              results..., launch.numbers, optionArguments<T, 3>(use, numbers),
               AttentionConfig{launch.config, flags});
         };
         if (launch.of == Launch::Of::keys)
@@ -128,7 +98,8 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
           return;
         const auto dbias = use.tensor<T, 3>("dbias");
         with(biasGradients<T>,
-             Grid(launch.grid.x, ceilDiv(perPair[2], launch.config.n), dbias.extent(0)), dbias);
+             Grid(launch.grid.x, ceilDiv(use.extent("Mk"), launch.config.n), dbias.extent(0)),
+             dbias);
       });
     };
     launchVarlenGradients(use, numbers, modifiesScores(use, numbers), launchEach);

@@ -6,8 +6,10 @@ namespace sectile {
 
 KernelSpec attentionSpec();
 KernelSpec attentionBackwardSpec();
-// attention_backward's for a kernel whose programs share no sums, without its launches.
-KernelSpec attentionGradientsSpec();
+// Without launches: attention's for a kernel whose programs have one block of one head each, and
+// all of its keys; the gradients' of such a kernel, whose programs share no sums.
+KernelSpec blockAttentionSpec();
+KernelSpec attentionGradientsSpec(const KernelSpec &forward);
 KernelSpec attentionVarlenSpec();
 KernelSpec attentionVarlenBackwardSpec();
 

@@ -14,8 +14,20 @@ struct OptionNumbers {
 };
 SECTILE_STRUCT(OptionNumbers, cap, left, right, apart, nearBase, nearPeak, nearDecay)
 
+// All of them: bias and mask are [B, Hq, Sq, Sk], or of packed sequences [Hq, Tq, Mk].
+template <class T, int N = 4> struct OptionArguments {
+  View<const T, N> bias;
+  View<const bool, N> mask;
+  OptionNumbers limits;
+};
+template <class T, int N>
+SECTILE_STRUCT((OptionArguments<T, N>), bias, mask, limits)
+
 class OptionScores final : public flash::AnyVisibility {
 public:
+  template <class T, int N>
+  OptionScores(const AttentionConfig &config, const OptionArguments<T, N> &of)
+      : OptionScores(config, of.limits, of.bias, of.mask) {}
   // Of bias and mask [B, Hq, Sq, Sk].
   template <class T>
   OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
@@ -130,5 +142,10 @@ inline Arguments<blockwise::OptionNumbers> optionNumbers(const AttentionNumbers 
           static_cast<float>(near.base),
           static_cast<float>(near.peak),
           static_cast<float>(near.decay)};
+}
+template <class T, int N = 4>
+Arguments<blockwise::OptionArguments<T, N>> optionArguments(const Use &use,
+                                                            const AttentionNumbers &numbers) {
+  return {broadcast<T, N>(use, "bias"), broadcast<bool, N>(use, "mask"), optionNumbers(numbers)};
 }
 } // namespace sectile

@@ -11,103 +11,53 @@
 #include "kernels/Contents.h"
 #include <bit>
 #include <cmath>
-#include <sectile/error.h>
 #include <utility>
 
 using namespace sectile;
 
-std::vector<OptionSpec> sectile::attentionOptions(bool layouts) {
-  std::vector<OptionSpec> options{
-      {.name = "causal",
-       .kind = OptionSpec::flag,
-       .initial = "false",
-       .doc = "query i sees key j where j <= i + Sk - Sq"},
-      {.name = "window_left",
-       .kind = OptionSpec::integer,
-       .initial = "-1",
-       .samples = {"0", "9"},
-       .doc = "query i sees key j where j >= i + Sk - Sq - window_left; -1: any"},
-      {.name = "window_right",
-       .kind = OptionSpec::integer,
-       .initial = "-1",
-       .samples = {"0", "3"},
-       .doc = "query i sees key j where j <= i + Sk - Sq + window_right; -1: any"},
-      {.name = "softcap",
-       .kind = OptionSpec::number,
-       .initial = "0",
-       .samples = {"1.5"},
-       .doc = "c: scaled scores s become c tanh(s / c), before bias and masks; 0: they do not"},
-      {.name = "dropout",
-       .kind = OptionSpec::number,
-       .initial = "0",
-       .samples = {"0.25"},
-       .doc = "probability to drop a weight; the others grow by 1/(1 - dropout)"},
-      {.name = "seed",
-       .kind = OptionSpec::seed,
-       .initial = "0",
-       .samples = {"7", "18446744073709551615"},
-       .doc = "of dropout: the same seed drops the same weights"},
-      {.name = "scale",
-       .kind = OptionSpec::number,
-       .initial = "",
-       .samples = {"0.7"},
-       .doc = "of the scores; 1/sqrt(D) if not given"},
-      {.name = "precision",
-       .kind = OptionSpec::choice,
-       .initial = "exact",
-       .choices = {"exact", "tf32"},
-       .doc = "of f32 products: exact, or through tf32 on tensor cores"},
-  };
-  if (layouts)
-    options.push_back({.name = "layout",
-                       .kind = OptionSpec::choice,
-                       .initial = "bhsd",
-                       .choices = {"bhsd", "bshd"},
-                       .doc = "bshd: q, k, v and o are stored as [B, S, H, D]"});
-  return options;
+// Not all kernels have all options.
+static bool hasOption(const Invocation &call, const std::string &name) {
+  return call.options.values.contains(name);
+}
+static std::int64_t windowOf(const Invocation &call, const std::string &name) {
+  return hasOption(call, name) ? call.options.integer(name) : -1;
+}
+static double numberOf(const Invocation &call, const std::string &name) {
+  return hasOption(call, name) ? call.options.number(name) : 0;
 }
 
-std::vector<ArgumentSpec> sectile::attentionExtras() {
-  return {{.name = "bias",
-           .optional = true,
-           .axes = {"1|B", "1|Hq", "Sq", "Sk"},
-           .like = "q",
-           .doc = "added to the scaled and capped scores"},
-          {.name = "mask",
-           .optional = true,
-           .axes = {"1|B", "1|Hq", "Sq", "Sk"},
-           .dtypes = {DType::boolean},
-           .sample =
-               [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                 for (bool &seen : array.as<bool>())
-                   seen = random() % 4 != 0;
-               },
-           .doc = "true where a query sees a key"},
-          {.name = "sinks",
-           .optional = true,
-           .axes = {"1|Hq", "R"},
-           .dtypes = {DType::float32},
-           .doc = "scores that take part in each row's softmax, without a value"}};
+void sectile::addAttentionOptions(KernelSpec &spec) {
+  spec.add_options(
+      {{"causal: flag = false", "query i sees key j where j <= i + Sk - Sq"},
+       {"window_left: integer = -1 e.g. 0, 9",
+        "query i sees key j where j >= i + Sk - Sq - window_left; -1: any"},
+       {"window_right: integer = -1 e.g. 0, 3",
+        "query i sees key j where j <= i + Sk - Sq + window_right; -1: any"},
+       {"softcap: number = 0 e.g. 1.5",
+        "c: scaled scores s become c tanh(s / c), before bias and masks; 0: they do not"},
+       {"dropout: number = 0 e.g. 0.25",
+        "probability to drop a weight; the others grow by 1/(1 - dropout)"},
+       {"seed: seed = 0 e.g. 7, 18446744073709551615",
+        "of dropout: the same seed drops the same weights"},
+       scaleOption,
+       {"precision: exact|tf32 = exact",
+        "of f32 products: exact, or through tf32 on tensor cores"}});
 }
 
-void sectile::addAttentionGradients(KernelSpec &spec) {
-  const std::vector<ArgumentSpec> inputs = spec.arguments;
-  for (const char *of : {"q", "k", "v", "bias", "sinks"})
-    for (const ArgumentSpec &input : inputs)
-      if (input.name == of) {
-        ArgumentSpec gradient = input;
-        gradient.name = "d" + input.name;
-        gradient.output = true;
-        if (std::exchange(gradient.optional, false))
-          gradient.with = input.name;
-        if (input.name == "q") {
-          gradient.like = "q";
-          gradient.dtypes.clear();
-        }
-        gradient.sample = nullptr;
-        gradient.doc = "the gradient of " + input.name;
-        spec.arguments.push_back(std::move(gradient));
-      }
+void sectile::addLayouts(KernelSpec &spec, const std::string &doc) {
+  for (ArgumentSpec &argument : spec.arguments)
+    if (argument.axes.size() == 4 && argument.axes.front() == "B")
+      argument.stored = [](std::vector<std::string> axes, const OptionValues &options) {
+        if (options.choice("layout") == "bshd")
+          std::swap(axes[1], axes[2]);
+        return axes;
+      };
+  spec.add_options({{"layout: bhsd|bshd = bhsd", doc}});
+}
+
+void sectile::sampleMask(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  for (bool &seen : array.as<bool>())
+    seen = random() % 4 != 0;
 }
 
 void sectile::sampleLogarithms(const Invocation &, HostArray &array, std::mt19937_64 &random) {
@@ -116,45 +66,37 @@ void sectile::sampleLogarithms(const Invocation &, HostArray &array, std::mt1993
     logarithm = normal(random);
 }
 
-std::vector<std::string> sectile::storedByLayout(std::vector<std::string> axes,
-                                                 const OptionValues &options) {
-  if (options.choice("layout") == "bshd")
-    std::swap(axes[1], axes[2]);
-  return axes;
-}
-
-void sectile::checkHeads(const Invocation &call) {
-  const std::string &name = call.kernel->name;
+void sectile::checkHeads(const Invocation &call, const std::string &ofQueries,
+                         const std::string &ofKeys, const std::vector<std::string> &widths) {
   const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv");
   if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
-    throw InputError(name + ": Hq, the heads of q (" + std::to_string(heads) +
-                     "), must be a multiple of Hkv, those of k and v (" + std::to_string(kvHeads) +
-                     ")");
-  for (const char *axis : {"D", "Dv"})
+    refuse(call, "Hq, the heads of " + ofQueries + " (" + std::to_string(heads) +
+                     "), must be a multiple of Hkv, those of " + ofKeys + " (" +
+                     std::to_string(kvHeads) + ")");
+  for (const std::string &axis : widths)
     if (const std::int64_t d = call.extent(axis); d < 16 || d > 256)
-      throw InputError(name + ": " + axis + " is " + std::to_string(d) +
-                       ", but must be from 16 to 256");
+      refuse(call, axis + " is " + std::to_string(d) + ", but must be from 16 to 256");
+}
+
+void sectile::checkScores(const Invocation &call) {
+  for (const char *option : {"window_left", "window_right"})
+    if (windowOf(call, option) < -1)
+      refuse(call, "option '" + std::string(option) + "' is a distance, or -1 for any");
+  if (call.options.number("softcap") < 0)
+    refuse(call, "option 'softcap' cannot be negative");
 }
 
 void sectile::checkAttention(const Invocation &call) {
   checkHeads(call);
-  const std::string &name = call.kernel->name;
-  for (const char *option : {"window_left", "window_right"})
-    if (call.options.integer(option) < -1)
-      throw InputError(name + ": option '" + option + "' is a distance, or -1 for any");
-  if (call.options.number("softcap") < 0)
-    throw InputError(name + ": option 'softcap' cannot be negative");
+  checkScores(call);
   if (const double p = call.options.number("dropout"); p < 0 || p >= 1)
-    throw InputError(name + ": option 'dropout' is at least 0 and below 1");
+    refuse(call, "option 'dropout' is at least 0 and below 1");
 }
 
 double sectile::visiblePairs(const Invocation &call) {
-  const auto distance = [&](const char *option) {
-    return call.options.values.contains(option) ? call.options.integer(option) : -1;
-  };
   const std::int64_t queries = call.extent("Sq"), keys = call.extent("Sk"),
-                     left = distance("window_left"),
-                     right = call.options.flag("causal") ? 0 : distance("window_right");
+                     left = windowOf(call, "window_left"),
+                     right = call.options.flag("causal") ? 0 : windowOf(call, "window_right");
   double pairs = 0;
   for (std::int64_t i = 0; i < queries; ++i) {
     const std::int64_t beside = i + keys - queries;
@@ -170,19 +112,17 @@ double sectile::visiblePairs(const Invocation &call) {
 static void checkColumns(const Invocation &call, std::int64_t keys) {
   for (const char *input : {"bias", "mask"})
     if (call.has(input) && call.extent("Mk") < keys)
-      throw InputError(call.kernel->name + ": " + input + " has " +
-                       std::to_string(call.extent("Mk")) + " columns, but a sequence has " +
-                       std::to_string(keys) + " keys");
+      refuse(call, std::string(input) + " has " + std::to_string(call.extent("Mk")) +
+                       " columns, but a sequence has " + std::to_string(keys) + " keys");
 }
 
 void sectile::checkVarlen(const Invocation &call) {
   checkAttention(call);
   if (call.extent("B1") < 1)
-    throw InputError(call.kernel->name +
-                     ": cu_seqlens_q and cu_seqlens_k have one element more than there are "
-                     "sequences, so at least one");
+    refuse(call, "cu_seqlens_q and cu_seqlens_k have one element more than there are sequences, "
+                 "so at least one");
   if (call.extent("B1") == 1 && call.extent("Tq") + call.extent("Tk") != 0)
-    throw InputError(call.kernel->name + ": q or k has tokens, but there is no sequence");
+    refuse(call, "q or k has tokens, but there is no sequence");
   // However the keys are cut into sequences, one has at least their mean.
   if (const std::int64_t sequences = call.extent("B1") - 1; sequences > 0)
     checkColumns(call, ceilDiv(call.extent("Tk"), sequences));
@@ -196,20 +136,13 @@ void sectile::checkVarlenContents(const Invocation &call, std::span<const HostAr
     checkColumns(call, starts[i] - starts[i - 1]);
 }
 
-static double scaleOf(const Invocation &call) {
+double sectile::scaleOf(const Invocation &call) {
   return call.options.given("scale") ? call.options.number("scale")
                                      : 1 / std::sqrt(static_cast<double>(call.extent("D")));
 }
 
-// Not all kernels have all options.
-static bool hasOption(const Invocation &call, const std::string &name) {
-  return call.options.values.contains(name);
-}
 static bool isCausal(const Invocation &call) {
   return hasOption(call, "causal") && call.options.flag("causal");
-}
-static std::int64_t windowOf(const Invocation &call, const std::string &name) {
-  return hasOption(call, name) ? call.options.integer(name) : -1;
 }
 static bool isExact(const Invocation &call) {
   return operandType(call) != DType::float32 || !hasOption(call, "precision") ||
@@ -222,12 +155,11 @@ AttentionSettings sectile::attentionSettings(const Invocation &call,
                              .scale = scaleOf(call),
                              .left = windowOf(call, "window_left"),
                              .right = windowOf(call, "window_right"),
-                             .cap = call.options.number("softcap"),
+                             .cap = numberOf(call, "softcap"),
+                             .dropout = numberOf(call, "dropout"),
                              .tf32 = !isExact(call)};
-  if (hasOption(call, "dropout")) {
-    settings.dropout = call.options.number("dropout");
+  if (settings.dropout > 0)
     settings.seed = call.options.seed("seed");
-  }
   auto optional = [&](const char *name) -> const HostArray * {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (call.kernel->arguments[i].name == name && call.tensors[i].present)
@@ -251,7 +183,7 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   rightBounded = right >= 0 && right < farthest;
   left = leftBounded ? left : 0;
   right = rightBounded ? right : 0;
-  const double p = hasOption(call, "dropout") ? call.options.number("dropout") : 0;
+  const double p = numberOf(call, "dropout");
   drops = p > 0;
   seed = drops ? call.options.seed("seed") : 0;
   threshold = weightThreshold(p);
@@ -303,30 +235,8 @@ GradientTensors::GradientTensors(const Use &use, const std::string &q, const std
     : q(anyTensor(use, q)), k(anyTensor(use, k)), dq(anyTensor(use, "d" + q)),
       dk(anyTensor(use, "d" + k)) {}
 
-Tensor<float, 2> sectile::sinksOf(const Use &use) {
-  return broadcast<float, 2>(use, "sinks", {use.call.extent("Hq"), extentOr0(use.call, "R")});
-}
-
 std::int64_t sectile::groupOf(const Invocation &call) {
   return extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1);
-}
-
-KernelSpec sectile::oneBlockEach(KernelSpec spec) {
-  const std::vector<std::string> fields = {"persistent", "programs", "packed", "splits"};
-  for (const std::string &field : fields) {
-    std::erase_if(spec.config, [&](const ConfigSpec &config) { return config.name == field; });
-    std::erase(spec.neutral, field);
-    for (SearchSpace &space : spec.spaces)
-      std::erase_if(space.axes, [&](const auto &axis) { return axis.first == field; });
-  }
-  spec.defaults = [defaults = spec.defaults, fields](const Invocation &call,
-                                                     const std::string &target) {
-    Config config = defaults(call, target);
-    for (const std::string &field : fields)
-      config.erase(field);
-    return config;
-  };
-  return spec;
 }
 
 AttentionConfig sectile::forwardConfig(const Use &use, const AttentionNumbers &numbers,
@@ -368,10 +278,8 @@ int sectile::headsAtOnce(const Invocation &call, const std::string &heads, std::
 }
 
 std::int64_t sectile::keyBytes(const Invocation &call) {
-  const std::int64_t shared = std::max<std::int64_t>(
-      extentOr0(call, "Hq") / std::max<std::int64_t>(extentOr0(call, "Hkv"), 1), 1);
   return extentOr0(call, "Sk") * (call.extent("D") + call.extent("Dv")) *
-         (operandType(call) == DType::float32 ? 4 : 2) / shared;
+         (operandType(call) == DType::float32 ? 4 : 2) / std::max<std::int64_t>(groupOf(call), 1);
 }
 
 std::int64_t sectile::queryBytes(const Invocation &call) {
@@ -392,7 +300,7 @@ bool sectile::takes(const Invocation &call, const std::string &name) {
 }
 
 bool sectile::allowsAnyOrder(const Invocation &call) {
-  return call.options.values.contains("unordered") && call.options.flag("unordered");
+  return hasOption(call, "unordered") && call.options.flag("unordered");
 }
 
 DType sectile::operandType(const Invocation &call) { return call.tensors.front().dtype; }

@@ -6,21 +6,25 @@
 
 namespace sectile {
 
-// Options of every attention kernel; `layouts`: with the choice of bhsd and bshd.
-std::vector<OptionSpec> attentionOptions(bool layouts);
-// bias, mask and sinks of [B, Hq, Sq, Sk] attention.
-std::vector<ArgumentSpec> attentionExtras();
-// q, k, v, cu_seqlens_q and cu_seqlens_k of packed sequences, and their bias, mask and sinks.
-std::vector<ArgumentSpec> varlenInputs();
-std::vector<ArgumentSpec> varlenExtras();
-// Adds dq, dk, dv, dbias and dsinks to a backward kernel's inputs.
-void addAttentionGradients(KernelSpec &spec);
-// For ArgumentSpec::sample of lse: as if scores were small.
+// Options of every attention kernel.
+void addAttentionOptions(KernelSpec &spec);
+inline const OptionRow scaleOption{"scale: number e.g. 0.7",
+                                   "of the scores; 1/sqrt(D) if not given"};
+double scaleOf(const Invocation &call);
+// The option `layout`: in bshd all arguments so far that begin with B and have four axes are stored
+// with the second and third the other way round.
+void addLayouts(KernelSpec &spec,
+                const std::string &doc = "bshd: q, k, v and o are stored as [B, S, H, D]");
+inline const ArgumentRow sinksArgument{
+    "sinks?: [1|Hq, R] f32", "scores that take part in each row's softmax, without a value"};
+// For ArgumentSpec::sample: a mask that hides one in four; lse as if scores were small.
+void sampleMask(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-// For ArgumentSpec::stored: the second and third axis the other way round in layout bshd.
-std::vector<std::string> storedByLayout(std::vector<std::string> axes, const OptionValues &options);
-// Heads and widths; those and options; throw InputError.
-void checkHeads(const Invocation &call);
+// Heads and widths; windows and the soft cap; those and the other options; throw InputError.
+void checkHeads(const Invocation &call, const std::string &ofQueries = "q",
+                const std::string &ofKeys = "k and v",
+                const std::vector<std::string> &widths = {"D", "Dv"});
+void checkScores(const Invocation &call);
 void checkAttention(const Invocation &call);
 void checkVarlen(const Invocation &call);
 void checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs);
@@ -65,10 +69,6 @@ constexpr auto sectileConfigFields(std::type_identity<AttentionConfig>) {
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
                                 const std::string &prefix = "");
-
-// attention's specification for a kernel whose programs have one block of one head each, and all of
-// its keys.
-KernelSpec oneBlockEach(KernelSpec spec);
 
 // The forward pass's. modified: scores are more than scaled products.
 AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers, bool modified);
@@ -153,27 +153,22 @@ bool allowsAnyOrder(const Invocation &call);
 // Query heads that share a head of the keys.
 std::int64_t groupOf(const Invocation &call);
 
-// An optional input as if it had these extents along axes where it has 1; as it is if left out.
-template <Element T, int N>
-Tensor<T, N> broadcast(const Use &use, std::string_view argument,
-                       const std::array<std::int64_t, N> &extents) {
+// An optional input as if it had all of B along an axis 1|B; as it is if left out.
+template <Element T, int N> Tensor<T, N> broadcast(const Use &use, std::string_view argument) {
   const Tensor<T, N> tensor = use.tensor<T, N>(argument);
   if (!use.has(argument))
     return tensor;
-  std::array<std::int64_t, N> strides = tensor.strides();
+  std::array<std::int64_t, N> extents = tensor.extents(), strides = tensor.strides();
   for (std::size_t i = 0; i < N; ++i)
-    if (tensor.extents()[i] == 1)
+    if (const std::string &axis = use.call.kernel->arguments[use.call.index(argument)].axes[i];
+        extents[i] == 1) {
       strides[i] = 0;
+      if (axis.starts_with("1|"))
+        extents[i] = use.call.extent(axis.substr(2));
+    }
   return {tensor.data(), extents, strides, tensor.memory()};
 }
-
-// bias or mask as [B, Hq, Sq, Sk], and sinks as [Hq, R].
-template <Element T> Tensor<T, 4> perPair(const Use &use, std::string_view argument) {
-  const Invocation &call = use.call;
-  return broadcast<T, 4>(
-      use, argument, {call.extent("B"), call.extent("Hq"), call.extent("Sq"), call.extent("Sk")});
-}
-Tensor<float, 2> sinksOf(const Use &use);
+inline Tensor<float, 2> sinksOf(const Use &use) { return broadcast<float, 2>(use, "sinks"); }
 
 inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
 

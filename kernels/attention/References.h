@@ -1,6 +1,6 @@
 // References of the attention kernels beside the plain forward pass.
 #pragma once
-#include "kernels/References.h"
+#include "kernels/Registry.h"
 
 namespace sectile {
 
@@ -20,6 +20,12 @@ AttentionReferenceGradients attentionBackwardReference(const HostArray &q, const
                                                        const HostArray &lse, const HostArray &dO,
                                                        const AttentionSettings &settings,
                                                        std::int64_t batch, Arithmetic arithmetic);
+
+// KernelSpec::reference of kernels with the arguments of attention, or of attention_backward.
+using AttentionSettingsOf =
+    std::function<AttentionSettings(const Invocation &, std::span<const HostArray> inputs)>;
+decltype(KernelSpec::reference) forwardReference(AttentionSettingsOf settings);
+decltype(KernelSpec::reference) backwardReference(AttentionSettingsOf settings);
 
 // The same of sequences packed into q [Tq, Hq, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv], the starts
 // of which, and the end of the last, are int32 [B + 1]; o [Tq, Hq, Dv], lse [Hq, Tq], bias and mask

@@ -43,16 +43,6 @@ AddPositionsGradients addPositionsBackwardReference(const HostArray &x, const Ho
                                                     const AddPositionsOptions &options,
                                                     Arithmetic arithmetic);
 
-// Of this family's attentions: query i has position i + Sk - Sq, key j position j.
-struct SchemeOptions {
-  bool causal = false;
-  std::int64_t left = -1, right = -1; // the window; -1: unbounded
-  double scale = 1;
-};
-struct PositionGradients {
-  HostArray dq, dk, dv;
-};
-
 // inputs: q, k, v. Gives o and rem [B, Hq, Sq].
 std::vector<HostArray> stickBreakingReference(std::span<const HostArray> inputs, double scale,
                                               Arithmetic arithmetic);

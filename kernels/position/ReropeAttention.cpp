@@ -9,7 +9,6 @@
 #include "kernels/attention/Options.h"
 #include "kernels/attention/References.h"
 #include "kernels/position/Family.h"
-#include "kernels/position/PositionAttention.h"
 #include "kernels/serving/Merge.h"
 #include <sectile/error.h>
 
@@ -63,7 +62,7 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
 // A kernel of attention as one of ours: queries, keys and their gradients are there twice.
 KernelSpec reropeSpec(KernelSpec spec) {
   spec.name = "rerope_" + spec.name;
-  asPositionAttention(spec);
+  spec.follow = [](Invocation &call) { call.extents["Dv"] = call.extent("D"); };
   std::vector<ArgumentSpec> arguments;
   for (ArgumentSpec argument : std::exchange(spec.arguments, {})) {
     if (argument.like == "q")

@@ -14,7 +14,6 @@
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
 #include "kernels/position/Family.h"
-#include "kernels/position/PositionAttention.h"
 #include "kernels/position/RotarySpec.h"
 #include <sectile/error.h>
 
@@ -84,7 +83,7 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
 // A kernel of attention as one of ours.
 KernelSpec rotarySpec(KernelSpec spec, bool expo) {
   spec.name = (expo ? "exposb_" : "rope_") + spec.name;
-  asPositionAttention(spec);
+  spec.follow = [](Invocation &call) { call.extents["Dv"] = call.extent("D"); };
   spec.add_options(rotationOptions());
   if (expo)
     spec.add_options({

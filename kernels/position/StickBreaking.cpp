@@ -5,12 +5,13 @@
 //   ds_ij = a_ij - sigmoid(s_ij) (rem_i drem_i + sum of a_ik over k <= j), derived from these.
 // D outside 16 to 256 is refused. A NaN or an infinity may spread within blocks as attention's page
 // says.
+#include "ir/Target.h"
 #include "kernels/Slice.h"
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
+#include "kernels/attention/Options.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
-#include "kernels/position/SchemeSpec.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -203,70 +204,98 @@ Kernel stickBreakingKeys{
       dv.at(batch, kvHead).tile(n, width).store(block, 0, valueTotal);
     }};
 
-KernelSpec commonSpec(const char *name, const char *summary, bool backward) {
+Config defaultsFor(const Invocation &call, const std::string &target, bool backward) {
+  const std::int64_t d = call.extent("D");
+  const DType dtype = call.dtype("q");
+  if (!backward && d > 64 && hasWarpgroupUnits(target, dtype)) {
+    if (call.extent("Sq") < 1024)
+      return {{"m", 64}, {"n", 32}, {"warps", 4}, {"stages", 2}};
+    return {{"m", 128}, {"n", d <= 128 ? 64 : 32}, {"warps", 8}, {"stages", 3}};
+  }
+  // Numbers that a row of operands has, in words.
+  const std::int64_t words = d * (1 + backward) * (dtype == DType::float32 ? 2 : 1);
+  const bool matrices = hasMatrixUnits(target, dtype);
+  const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
+  const std::int64_t wide = backward ? 256 : 128;
+  std::int64_t size = words > most ? 16 : words > wide || !matrices ? 32 : 64;
+  const auto shared = [&] { return llvm::cantFail(Target::get(target)).maxSharedBytes; };
+  // Warps of 32 threads have no registers for the keys and values of a block. They lie beside the
+  // queries, their gradients and the scores.
+  while (backward && matrices && warpSize(target) == 32 &&
+         words * size * 4 + size * size * 2 > shared())
+    size /= 2;
+  // Of shared memory two blocks of queries and their gradients take most, keys and values the rest.
+  const bool fits = backward ? matrices && words * size * 7 <= shared() : words <= 256;
+  return {{"m", size}, {"n", size}, {"warps", 4}, {"stages", fits ? 2 : 1}};
+}
+
+KernelSpec commonSpec(bool backward) {
   KernelSpec spec;
-  spec.name = name;
-  spec.summary = summary;
-  spec.arguments = scheme::inputs({"q"}, {"k"});
-  for (OptionSpec &option : scheme::options(false))
-    if (option.name != "causal")
-      spec.options.push_back(std::move(option));
-  scheme::configure(spec, backward, 1);
-  if (!backward)
-    scheme::inWarpgroups(spec, {{128, {{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 3}}},
-                                {256, {{"m", 128}, {"n", 32}, {"warps", 8}, {"stages", 3}}}});
-  spec.small["Sk"] = spec.small["Sq"]; // sticks of all lengths: behind many keys nothing is left
-  spec.check = scheme::check;
+  spec.add_arguments({{"q: [B, Hq, Sq, D] f16|bf16|f32", "queries; D from 16 to 256"},
+                      {"k: [B, Hkv, Sk, D] like q", "keys; Hq is a multiple of Hkv"},
+                      {"v: [B, Hkv, Sk, D] like q", "values"}});
+  if (backward) {
+    spec.add_arguments({{"do: [B, Hq, Sq, D] like q", "gradient of o"},
+                        {"drem?: [B, Hq, Sq] f32", "gradient of rem; 0 if not given"}});
+    spec.add_gradients({"q", "k", "v"});
+  } else {
+    spec.add_arguments({{"-> o: [B, Hq, Sq, D] like q", "0 in rows that see no key"},
+                        {"-> rem: [B, Hq, Sq] f32", "1 less the sum of a row's weights"}});
+  }
+  spec.add_options({scaleOption});
+  addLayouts(spec);
+  spec.config = {{"m", backward ? "queries of a block" : "queries of one program"},
+                 {"n", backward ? "keys of a block" : "keys of one step"},
+                 {"warps", "warps of one program"},
+                 {"stages", "steps in flight"}};
+  spec.typical = {{"B", 4}, {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048}, {"Sk", 2048}, {"D", 64}};
+  // As many keys as queries, for sticks of all lengths: behind many keys nothing is left.
+  spec.small = {{"B", 2}, {"Hq", 2}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 40}, {"D", 32}};
+  spec.check = [](const Invocation &call) { checkHeads(call, "the queries", "the keys", {"D"}); };
+  spec.reference = [backward](const Invocation &call, std::span<const HostArray> inputs,
+                              Arithmetic arithmetic) {
+    return (backward ? stickBreakingBackwardReference
+                     : stickBreakingReference)(inputs, scaleOf(call), arithmetic);
+  };
+  spec.defaults = [backward](const Invocation &call, const std::string &target) {
+    return defaultsFor(call, target, backward);
+  };
+  spec.spaces = {
+      {.axes = {{"m", {16, 32, 64, 128}},
+                {"n", {16, 32, 64, 128}},
+                {"warps", {4, 8}},
+                {"stages", {1, 2, 3}}},
+       .where = [=](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t threads = config.at("warps") * warpSize(target), m = config.at("m"),
+                            n = config.at("n"),
+                            sums = std::max(m, n) * paddedWidth(call.extent("D"));
+         // Scores and sums of one thread; backward also what they change, and dv.
+         const std::int64_t numbers = backward ? 3 * m * n + 2 * sums : m * n + sums;
+         return m >= 16 * (config.at("warps") / 4) && numbers <= (backward ? 224 : 160) * threads;
+       }}};
   return spec;
 }
 
 StickConfig chosenConfig(const Use &use) {
-  return {use.field("m"), use.field("n"), use.field("warps"), use.field("stages"),
-          scheme::paddedWidth(use.call.extent("D"))};
-}
-
-std::int64_t groupsOf(const Invocation &call) {
-  return call.extent("Hq") / std::max<std::int64_t>(call.extent("Hkv"), 1);
+  return use.config_as(StickConfig{.width = paddedWidth(use.extent("D"))});
 }
 
 // Heads of keys whose gradients are found together. Those of the queries leave 8 bytes for each
 // query and block of keys to those of the keys: as many heads as 256 MiB hold.
 std::int64_t headsFor(const Invocation &call, const Config &config) {
-  const std::int64_t bytes = 8 * call.extent("B") * groupsOf(call) * call.extent("Sq") *
+  const std::int64_t bytes = 8 * call.extent("B") * groupOf(call) * call.extent("Sq") *
                              ceilDiv(call.extent("Sk"), config.at("n"));
   return std::clamp<std::int64_t>((256 << 20) / std::max<std::int64_t>(bytes, 1), 1,
                                   std::max<std::int64_t>(call.extent("Hkv"), 1));
 }
 
-ArgumentSpec restArgument(const char *name, const char *doc, bool output) {
-  return {.name = name,
-          .output = output,
-          .optional = !output,
-          .axes = {"B", "Hq", "Sq"},
-          .dtypes = {DType::float32},
-          .sample =
-              [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                std::normal_distribution<float> normal;
-                for (float &value : array.as<float>())
-                  value = normal(random);
-              },
-          .doc = doc};
-}
-
 } // namespace
 
 KernelSpec sectile::stickBreakingSpec() {
-  KernelSpec spec = commonSpec(
-      "stick_breaking_attention",
-      "o = sum of A v over earlier keys, A = sigmoid(s) * product of 1 - sigmoid(s) between",
-      false);
-  spec.arguments.push_back(scheme::queryLike("o", "0 in rows that see no key", true));
-  spec.arguments.back().like = "q";
-  spec.arguments.push_back(restArgument("rem", "1 less the sum of a row's weights", true));
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return stickBreakingReference(inputs, scheme::scale(call), arithmetic);
-  };
+  KernelSpec spec = commonSpec(false);
+  spec.name = "stick_breaking_attention";
+  spec.summary =
+      "o = sum of A v over earlier keys, A = sigmoid(s) * product of 1 - sigmoid(s) between";
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const StickConfig chosen = chosenConfig(use);
@@ -274,16 +303,17 @@ KernelSpec sectile::stickBreakingSpec() {
       use(stickBreaking<T>,
           Grid(ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq"), call.extent("B")),
           use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
-          use.tensor<T, 4>("o"), use.tensor<float, 3>("rem"), groupsOf(call),
-          static_cast<float>(scheme::scale(call)), chosen);
+          use.tensor<T, 4>("o"), use.tensor<float, 3>("rem"), groupOf(call),
+          static_cast<float>(scaleOf(call)), chosen);
     });
   };
   return spec;
 }
 
 KernelSpec sectile::stickBreakingBackwardSpec() {
-  KernelSpec spec = commonSpec("stick_breaking_attention_backward",
-                               "gradients of stick_breaking_attention", true);
+  KernelSpec spec = commonSpec(true);
+  spec.name = "stick_breaking_attention_backward";
+  spec.summary = "gradients of stick_breaking_attention";
   spec.factor = 3;
   spec.config.push_back({"heads", "heads of keys that come together, and share scratch memory"});
   spec.neutral.push_back("heads");
@@ -292,19 +322,6 @@ KernelSpec sectile::stickBreakingBackwardSpec() {
     config["heads"] = headsFor(call, config);
     return config;
   };
-  auto add = [&](ArgumentSpec argument) {
-    argument.like = "q";
-    spec.arguments.push_back(std::move(argument));
-  };
-  add(scheme::queryLike("do", "gradient of o", false));
-  spec.arguments.push_back(restArgument("drem", "gradient of rem; 0 if not given", false));
-  add(scheme::queryLike("dq", "gradient of q", true));
-  add(scheme::keyLike("dk", "gradient of k", true));
-  add(scheme::keyLike("dv", "gradient of v", true));
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    return stickBreakingBackwardReference(inputs, scheme::scale(call), arithmetic);
-  };
   spec.spaces.front().part = "stick_breaking_attention_backward_keys";
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
@@ -312,8 +329,8 @@ KernelSpec sectile::stickBreakingBackwardSpec() {
     chosen.remainder = call.has("drem");
     const std::int64_t batches = call.extent("B"), queries = call.extent("Sq"),
                        blocks = ceilDiv(call.extent("Sk"), chosen.n);
-    const auto scale = static_cast<float>(scheme::scale(call));
-    const std::int64_t groups = groupsOf(call), kvHeads = call.extent("Hkv"),
+    const auto scale = static_cast<float>(scaleOf(call));
+    const std::int64_t groups = groupOf(call), kvHeads = call.extent("Hkv"),
                        heads = std::clamp<std::int64_t>(use.field("heads"), 1,
                                                         std::max<std::int64_t>(kvHeads, 1));
     const auto laters = use.workspace<float, 4>({batches, heads * groups, blocks, queries}),

@@ -5,16 +5,14 @@
 // attention and attention_backward. Refused: blocks that are no multiples of 16 up to 1024, a mask
 // of other extents, tiles that do not divide blocks. A row that sees nothing gives o = 0, and lse =
 // -inf without sinks.
-#include "kernels/attention/Backward.h"
 #include "kernels/attention/Family.h"
-#include "kernels/attention/OptionScores.h"
+#include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/PresentBlocks.h"
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <sectile/error.h>
 
 using namespace sectile;
 using serving::PresentBlocks;
@@ -32,20 +30,18 @@ constexpr auto sectileConfigFields(std::type_identity<BlockSparseConfig>) {
 
 // What a kernel gets beside tensors and numbers of the loops.
 template <class T> struct BlockSparseOptions {
-  View<const T, 4> bias;
-  View<const bool, 4> mask;
-  blockwise::OptionNumbers limits;
+  blockwise::OptionArguments<T> given;
   PresentBlocks present;
 };
 template <class T>
-SECTILE_STRUCT(BlockSparseOptions<T>, bias, mask, limits, present)
+SECTILE_STRUCT(BlockSparseOptions<T>, given, present)
 
 // The options of a call, in blocks that a list has.
 class ListedOptions final : public flash::AnyVisibility {
 public:
   template <class T>
   ListedOptions(const BlockSparseConfig &config, const BlockSparseOptions<T> &of)
-      : config(config), present(of.present), options(config, of.limits, of.bias, of.mask) {}
+      : config(config), present(of.present), options(config, of.given) {}
 
   flash::Modifier modifier() const { return options.modifier(); }
 
@@ -71,40 +67,15 @@ private:
   blockwise::OptionScores options;
 };
 
-template <class T>
-Kernel forward{"block_sparse_attention",
-               [](flash::ForwardTensors<T> tensors, flash::Numbers numbers,
-                  BlockSparseOptions<T> options, const BlockSparseConfig &config) {
-                 const ListedOptions listed(config, options);
-                 flash::traceForward<T>(config, tensors, numbers, listed.modifier(), listed);
-               }};
-
-template <class T>
-Kernel queryGradients{"block_sparse_attention_backward_q",
-                      [](flash::BackwardTensors<T> in, View<T, 4> dq, flash::Numbers numbers,
-                         BlockSparseOptions<T> options, const BlockSparseConfig &config) {
-                        const ListedOptions listed(config, options);
-                        flash::traceQueryGradients<T>(config, in, dq, numbers, listed.modifier(),
-                                                      listed);
-                      }};
-
-template <class T, class Sum>
-Kernel keyGradients{
-    "block_sparse_attention_backward_kv",
-    [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv, View<float, 4> dqSums,
-       flash::Numbers numbers, BlockSparseOptions<T> options, const BlockSparseConfig &config) {
-      const ListedOptions listed(config, options);
-      flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, listed.modifier(), listed);
-    }};
-
-template <class T>
-Kernel biasGradients{"block_sparse_attention_backward_bias",
-                     [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
-                        BlockSparseOptions<T> options, const BlockSparseConfig &config) {
-                       const ListedOptions listed(config, options);
-                       blockwise::biasGradients<T>(config, in, dbias, numbers, listed.modifier(),
-                                                   listed);
-                     }};
+struct BlocksAndOptions {
+  static constexpr const char *forward = "block_sparse_attention",
+                              *ofQueries = "block_sparse_attention_backward_q",
+                              *ofKeys = "block_sparse_attention_backward_kv",
+                              *ofBias = "block_sparse_attention_backward_bias";
+  template <class T> using Arguments = BlockSparseOptions<T>;
+  using Config = BlockSparseConfig;
+  using Scores = ListedOptions;
+};
 
 // Makes the lists of blocks of queries or of keys, for all batches and heads of the mask; what it
 // gives is for all batches and heads of q.
@@ -132,12 +103,6 @@ Arguments<PresentBlocks> listPresent(Use &use, const AttentionNumbers &numbers, 
                       {stride(mask, 0), stride(mask, 1), mask.stride(2), mask.stride(3)})};
 }
 
-template <class T>
-Arguments<BlockSparseOptions<T>> optionsOf(const Use &use, const AttentionNumbers &numbers,
-                                           const Arguments<PresentBlocks> &present) {
-  return {perPair<T>(use, "bias"), perPair<bool>(use, "mask"), optionNumbers(numbers), present};
-}
-
 // An axis of the mask is as long as another one in blocks of as many as an option says, of which
 // the tiles of some fields are parts.
 struct MaskAxis {
@@ -163,17 +128,16 @@ bool tilesDivide(const Invocation &call, ConfigValues config) {
   return divide;
 }
 
-BlockSparseConfig configOf(const Use &use, const flash::LoopConfig &loops,
-                           const AttentionNumbers &numbers) {
+BlockSparseConfig configOf(const Use &use, const AttentionConfig &loops) {
   ConfigValues config = use.config;
   forTiles(
       use.call, config,
       [&](std::int64_t tile, std::int64_t block, const std::string &name, const MaskAxis &axis) {
         if (tile < 1 || block % tile)
-          throw InputError(use.call.kernel->name + ": " + name + " (" + std::to_string(tile) +
-                           ") must divide " + axis.option + " (" + std::to_string(block) + ")");
+          refuse(use.call, name + " (" + std::to_string(tile) + ") must divide " + axis.option +
+                               " (" + std::to_string(block) + ")");
       });
-  return {{loops, optionFlags(use, numbers)},
+  return {loops,
           {static_cast<int>(use.call.options.integer("block_q")),
            static_cast<int>(use.call.options.integer("block_k"))}};
 }
@@ -205,28 +169,20 @@ void fitTiles(const Invocation &call, ConfigValues &config) {
 }
 
 // attention's or attention_backward's description, with blocks.
-KernelSpec withBlocks(KernelSpec spec, const std::string &name) {
-  spec.name = name;
-  for (OptionSpec &option : spec.options)
-    if (option.name == "precision")
-      option.initial = "exact";
+KernelSpec withBlocks(KernelSpec spec) {
+  spec.name = "block_sparse_" + spec.name;
   for (const MaskAxis &each : maskAxes)
-    spec.options.push_back(
-        {.name = each.option,
-         .kind = OptionSpec::integer,
-         .initial = "64",
-         .samples = {"16", "128"},
-         .doc = std::string(each.blocks) + " of a block of the mask, a multiple of 16"});
-  spec.arguments.insert(spec.arguments.begin() + 3, // behind q, k and v
-                        {.name = "block_mask",
-                         .axes = {"1|B", "1|Hq", "Mq", "Mk"},
-                         .dtypes = {DType::boolean},
-                         .sample =
-                             [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                               for (bool &present : array.as<bool>())
-                                 present = random() % 2 == 0;
-                             },
-                         .doc = "true where a block of queries sees a block of keys"});
+    spec.add_options({{each.option + std::string(": integer = 64 e.g. 16, 128"),
+                       each.blocks + std::string(" of a block of the mask, a multiple of 16")}});
+  spec.add_arguments(
+      {{"block_mask: [1|B, 1|Hq, Mq, Mk] bool",
+        "true where a block of queries sees a block of keys",
+        {.sample = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+          for (bool &present : array.as<bool>())
+            present = random() % 2 == 0;
+        }}}});
+  std::rotate(spec.arguments.begin() + 3, spec.arguments.end() - 1,
+              spec.arguments.end()); // behind v
   spec.small["Sq"] = 150;
   spec.small["Sk"] = 140;
   spec.flops = nullptr; // only the mask knows
@@ -240,12 +196,12 @@ KernelSpec withBlocks(KernelSpec spec, const std::string &name) {
     for (const auto &[option, axis, length, blocks, tiles] : maskAxes) {
       const std::int64_t size = call.options.integer(option);
       if (size < 16 || size > 1024 || size % 16)
-        throw InputError(call.kernel->name + ": option '" + option + "' is " +
-                         std::to_string(size) + ", but must be a multiple of 16 up to 1024");
+        refuse(call, std::string("option '") + option + "' is " + std::to_string(size) +
+                         ", but must be a multiple of 16 up to 1024");
       if (call.extent(axis) != ceilDiv(call.extent(length), size))
-        throw InputError(call.kernel->name + ": the mask has " + std::to_string(call.extent(axis)) +
-                         " blocks of " + blocks + ", but " + std::to_string(call.extent(length)) +
-                         " of them in blocks of " + std::to_string(size) + " are " +
+        refuse(call, "the mask has " + std::to_string(call.extent(axis)) + " blocks of " + blocks +
+                         ", but " + std::to_string(call.extent(length)) + " of them in blocks of " +
+                         std::to_string(size) + " are " +
                          std::to_string(ceilDiv(call.extent(length), size)));
     }
   };
@@ -255,8 +211,7 @@ KernelSpec withBlocks(KernelSpec spec, const std::string &name) {
     return config;
   };
   for (SearchSpace &space : spec.spaces) {
-    if (!space.part.empty())
-      space.part = "block_sparse_" + space.part;
+    space.part = space.part.empty() ? spec.name : "block_sparse_" + space.part;
     space.where = [fits = space.where](const Invocation &call, const std::string &target,
                                        const ConfigValues &config) {
       return tilesDivide(call, config) && fits(call, target, config);
@@ -276,85 +231,44 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
 } // namespace
 
 KernelSpec sectile::blockSparseAttentionSpec() {
-  KernelSpec spec = withBlocks(oneBlockEach(attentionSpec()), "block_sparse_attention");
+  KernelSpec spec = withBlocks(blockAttentionSpec());
   spec.summary = "attention over the blocks of keys that a mask of blocks has, and no others";
-  spec.spaces.front().part = forward<half>.name();
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result =
-        attentionReference(inputs[0], inputs[1], inputs[2], settingsOf(call, inputs), arithmetic);
-    return std::vector{result.o, result.lse};
-  };
+  spec.reference = forwardReference(settingsOf);
   spec.apply = [](Use &use) {
     const Invocation &call = use.call;
     const AttentionNumbers numbers(call);
-    flash::LoopConfig loops = forwardConfig(use, numbers, modifiesScores(use, numbers));
-    loops.heads = headsAtOnce(call, "Hq", keyBytes(call));
-    const BlockSparseConfig chosen = configOf(use, loops, numbers);
+    BlockSparseConfig chosen =
+        configOf(use, forwardConfig(use, numbers, modifiesScores(use, numbers)));
+    chosen.heads = headsAtOnce(call, "Hq", keyBytes(call));
     const auto present = listPresent(use, numbers, true);
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      use(forward<T>,
+      use(attentionKernel<BlocksAndOptions, T>,
           headGrid(call, chosen, ceilDiv(call.extent("Sq"), chosen.m), call.extent("Hq")),
           Arguments<flash::ForwardTensors<T>>{use.tensor<T, 4>("q"), use.tensor<T, 4>("k"),
                                               use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
                                               use.tensor<float, 3>("lse"), sinksOf(use)},
-          launchNumbers(numbers, groupOf(call)), optionsOf<T>(use, numbers, present), chosen);
+          launchNumbers(numbers, groupOf(call)),
+          Arguments<BlockSparseOptions<T>>{optionArguments<T>(use, numbers), present}, chosen);
     });
   };
   return spec;
 }
 
 KernelSpec sectile::blockSparseAttentionBackwardSpec() {
-  KernelSpec spec = withBlocks(attentionBackwardSpec(), "block_sparse_attention_backward");
+  KernelSpec spec = withBlocks(attentionBackwardSpec());
   spec.summary = "gradients of block_sparse_attention";
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[4], inputs[5],
-                                             inputs[6], settingsOf(call, inputs), 0, arithmetic);
-    return std::vector{result.dq, result.dk, result.dv, result.dbias, result.dsinks};
-  };
+  spec.reference = backwardReference(settingsOf);
   spec.apply = [](Use &use) {
-    using flash::detail::Launch;
-    const Invocation &call = use.call;
-    const AttentionNumbers numbers(call);
-    const auto ofQueries = listPresent(use, numbers, true),
-               ofKeys = listPresent(use, numbers, false);
-    launchGradients(
-        use, numbers, modifiesScores(use, numbers), {}, GradientTensors(use),
-        [&](Use &use, const Launch &launch) {
-          for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-            const auto with = [&](const auto &kernel, const Grid &grid,
-                                  const flash::LoopConfig &loops, const auto &numbersOf,
-                                  const auto &present, const auto &...results) {
-              use(kernel, grid,
-                  Arguments<flash::BackwardTensors<T>>{
-                      use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"),
-                      use.tensor<T, 4>("do"), launch.logs.as<const float, 3>(),
-                      launch.delta.as<const float, 3>()},
-                  results..., numbersOf, optionsOf<T>(use, numbers, present),
-                  configOf(use, loops, numbers));
-            };
-            const auto keys = [&]<class Sum>(Sum) {
-              with(keyGradients<T, Sum>, launch.grid, launch.config, launch.numbers, ofKeys,
-                   launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.dqSums.as<float, 4>());
-              if (!use.has("bias"))
-                return;
-              const flash::LoopConfig loops = attentionConfig(use, numbers, "q_");
-              const auto dbias = use.tensor<T, 4>("dbias");
-              const std::int64_t blocks =
-                  ceilDiv(call.extent("Sq"), loops.m) * ceilDiv(call.extent("Sk"), loops.n);
-              with(biasGradients<T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), loops,
-                   launchNumbers(numbers, groupOf(call)), ofQueries, dbias);
-            };
-            if (launch.of == Launch::Of::queries)
-              with(queryGradients<T>, launch.grid, launch.config, launch.numbers, ofQueries,
-                   use.tensor<T, 4>("dq"));
-            else if (launch.of == Launch::Of::keys)
-              keys(T());
-            else
-              keys(float());
-          });
-        });
+    const AttentionNumbers numbers(use.call);
+    const auto forQueries = listPresent(use, numbers, true),
+               forKeys = listPresent(use, numbers, false);
+    launchGradientKernels<BlocksAndOptions>(
+        use, numbers, GradientTensors(use),
+        [&]<class T>(T, bool ofKeys) {
+          return Arguments<BlockSparseOptions<T>>{optionArguments<T>(use, numbers),
+                                                  ofKeys ? forKeys : forQueries};
+        },
+        [&](const AttentionConfig &loops) { return configOf(use, loops); });
   };
   return spec;
 }

@@ -204,7 +204,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   const Invocation &call = use.call;
   const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
                      tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
-                     blocks = call.extent("blocks"), group = groupOf(call);
+                     group = groupOf(call);
   const bool packed = call.extents.contains("T");
   const int splits = use.config.contains("splits") ? use.field("splits") : 1;
   flash::LoopConfig chosen = use.config_as<flash::LoopConfig>();
@@ -227,8 +227,8 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                          .vScaled = use.has("v_scale")},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
                                      : noTensor<std::int32_t, 1>(),
-               .kScales = broadcast<float, 2>(use, "k_scale", {blocks, kvHeads}),
-               .vScales = broadcast<float, 2>(use, "v_scale", {blocks, kvHeads})};
+               .kScales = broadcast<float, 2>(use, "k_scale"),
+               .vScales = broadcast<float, 2>(use, "v_scale")};
   const auto lse = use.tensor<float, 2>("lse");
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");
