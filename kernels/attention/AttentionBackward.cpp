@@ -6,12 +6,12 @@
 // (Dao, arXiv 2307.08691; bias, sinks and soft cap derived from the forward formula). Weights are
 // made anew. Rows that saw nothing have no gradients. That o and lse belong to the inputs is not
 // checked.
+#include "kernels/RowBlocks.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -76,8 +76,7 @@ Kernel sharedGradients{
 
 void addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 3> &gradient) {
   SharedConfig config;
-  config.parts = static_cast<int>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(parts.extent(2), 1, 32))));
+  config.parts = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(parts.extent(2), 1, 32)));
   config.columns = 1024 / config.parts;
   use(sharedGradients,
       Grid(ceilDiv(gradient.extent(2), config.columns), gradient.extent(1), gradient.extent(0)),

@@ -9,7 +9,7 @@
 // [0, 1).
 #include "kernels/attention/Options.h"
 #include "kernels/Contents.h"
-#include <bit>
+#include "kernels/RowBlocks.h"
 #include <cmath>
 #include <utility>
 
@@ -190,8 +190,7 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   grow = static_cast<float>(1 / (1 - threshold * 0x1p-32));
   exact = isExact(call);
   if (call.has("sinks"))
-    sinks = static_cast<int>(
-        std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("R"), 1))));
+    sinks = static_cast<int>(powerAtLeast(std::max<std::int64_t>(call.extent("R"), 1)));
 }
 
 AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers &numbers,

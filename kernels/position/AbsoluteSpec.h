@@ -52,14 +52,14 @@ template <class T> struct PositionEmbeddings {
   }
 };
 
-// What a kernel has no argument for.
-template <class T, int N> Tensor<T, N> nothing() { return {nullptr, {}, {}, detail::Memory()}; }
-
-// Arguments, options and rules of the forward and the backward kernels, to be completed.
-KernelSpec absoluteSpec(const std::string &name, bool table);
-ArgumentSpec positionsArgument();
-AddPositionsOptions absoluteOptions(const Invocation &call, bool table);
-AbsoluteConfig absoluteConfig(const Use &use, bool table);
-double absoluteStep(const Invocation &call, bool table);
+// What the forward and the backward kernels have in common, whose first argument is `rows`.
+KernelSpec absoluteSpec(const std::string &rows, const std::string &doc, bool table);
+inline bool hasTable(const Invocation &call) { return call.extents.contains("P"); }
+template <class T> Tensor<T, 2> tableOf(const Use &use) {
+  return hasTable(use.call) ? use.tensor<T, 2>("table") : noTensor<T, 2>();
+}
+AddPositionsOptions absoluteOptions(const Invocation &call);
+AbsoluteConfig absoluteConfig(const Use &use);
+double absoluteStep(const Invocation &call);
 
 } // namespace sectile

@@ -4,10 +4,9 @@
 // with PE(p)[2i] = sin(p theta^(-2i/H)), PE(p)[2i+1] = cos of the same (Vaswani et al., arXiv
 // 1706.03762, as are learned tables). A position that the table does not have adds 0. w without b
 // and a negative eps are refused.
+#include "kernels/RowBlocks.h"
 #include "kernels/position/AbsoluteSpec.h"
 #include "kernels/position/Family.h"
-#include <bit>
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -84,17 +83,13 @@ Kernel addPositions{
         write(i, centred(sums(i), i, mean), rstd);
     }};
 
-std::int64_t powerOfTwo(std::int64_t least) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
-}
-
 // Batches that have the same positions.
 std::int64_t sharedBatches(const Invocation &call) {
-  return call.has("positions") ? 1 : std::max<std::int64_t>(powerOfTwo(call.extent("B")), 1);
+  return call.has("positions") ? 1 : powerAtLeast(std::max<std::int64_t>(call.extent("B"), 1));
 }
 
-std::int64_t blockFor(const Invocation &call, std::int64_t most = 2048) {
-  return powerOfTwo(std::clamp<std::int64_t>(call.extent("H"), 64, most));
+std::int64_t blockOf(const Invocation &call, std::int64_t most = 2048) {
+  return powerAtLeast(std::clamp<std::int64_t>(call.extent("H"), 64, most));
 }
 
 bool isWorthTrying(const Invocation &call, const std::string &target, const Config &config,
@@ -105,59 +100,34 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
 }
 
 KernelSpec forwardSpec(bool table) {
-  KernelSpec spec = absoluteSpec(table ? "add_positions" : "sinusoidal", table);
-  spec.summary = table ? "y = scale x + table[position], layer norm of it where w and b are given"
-                       : "y = scale x + sines and cosines of the position, layer norm of it where "
-                         "w and b are given";
-  const std::vector<std::string> axes{"B", "S", "H"};
-  spec.arguments = {{.name = "x",
-                     .axes = axes,
-                     .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-                     .doc = "hidden states"}};
-  if (table)
-    spec.arguments.push_back(
-        {.name = "table", .axes = {"P", "H"}, .like = "x", .doc = "embedding of each position"});
-  const std::vector<ArgumentSpec> others{
-      positionsArgument(),
-      {.name = "w", .optional = true, .axes = {"H"}, .like = "x", .doc = "weight of a layer norm"},
-      {.name = "b", .optional = true, .axes = {"H"}, .like = "x", .doc = "its bias"},
-      {.name = "y",
-       .output = true,
-       .axes = axes,
-       .like = "x",
-       .over = {"x"},
-       .doc = "the sum, or its layer norm"},
-      {.name = "mean",
-       .output = true,
-       .with = "w",
-       .axes = {"B", "S"},
-       .dtypes = {DType::float32},
-       .doc = "of each sum"},
-      {.name = "rstd",
-       .output = true,
-       .with = "w",
-       .axes = {"B", "S"},
-       .dtypes = {DType::float32},
-       .doc = "1/sqrt(variance + eps) of each sum"}};
-  spec.arguments.insert(spec.arguments.end(), others.begin(), others.end());
+  KernelSpec spec = absoluteSpec("x", "hidden states", table);
+  spec.name = table ? "add_positions" : "sinusoidal";
+  spec.summary = std::string("y = scale x + ") +
+                 (table ? "table[position]" : "sines and cosines of the position") +
+                 ", layer norm of it where w and b are given";
+  spec.add_arguments({{"w?: [H] like x", "weight of a layer norm"},
+                      {"b?: [H] like x", "its bias"},
+                      {"-> y: [B, S, H] like x over x", "the sum, or its layer norm"},
+                      {"-> mean: [B, S] f32 with w", "of each sum"},
+                      {"-> rstd: [B, S] f32 with w", "1/sqrt(variance + eps) of each sum"}});
   spec.check = [common = spec.check](const Invocation &call) {
     common(call);
     if (call.has("w") != call.has("b"))
-      throw InputError(call.kernel->name + ": w and b are given together or not at all");
+      refuse(call, "w and b are given together or not at all");
   };
-  spec.reference = [table](const Invocation &call, std::span<const HostArray> inputs,
-                           Arithmetic arithmetic) {
-    const auto &positions = inputs[call.index("positions")];
-    const auto result = addPositionsReference(inputs[0], table ? inputs[1] : HostArray(), positions,
-                                              inputs[call.index("w")], inputs[call.index("b")],
-                                              absoluteOptions(call, table), arithmetic);
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    const auto input = [&](const char *name) { return inputs[call.index(name)]; };
+    const auto result = addPositionsReference(inputs[0], hasTable(call) ? inputs[1] : HostArray(),
+                                              input("positions"), input("w"), input("b"),
+                                              absoluteOptions(call), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
   spec.config.push_back({"batches", "batches of which a program has the same rows"});
   spec.defaults = [](const Invocation &call, const std::string &target) {
     // Rows that are read more than once fit a block where they can.
     const std::int64_t threads = 128, each = 64,
-                       block = blockFor(call, call.has("w") ? threads * each : 2048);
+                       block = blockOf(call, call.has("w") ? threads * each : 2048);
     const std::int64_t size = static_cast<std::int64_t>(size_of(call.dtype("x"))),
                        shared = std::min<std::int64_t>(sharedBatches(call), 8);
     // 16 bytes of a row for each thread, and 32 to 64 elements of all.
@@ -173,22 +143,18 @@ KernelSpec forwardSpec(bool table) {
     const std::int64_t batches = config.at("batches");
     return batches <= sharedBatches(call) && isWorthTrying(call, target, config, batches);
   };
-  spec.apply = [table](Use &use) {
-    AbsoluteConfig chosen = absoluteConfig(use, table);
-    chosen.batches = use.field("batches");
+  spec.apply = [](Use &use) {
+    const AbsoluteConfig chosen = absoluteConfig(use);
     if (chosen.batches > 1 && chosen.given)
-      throw InputError(use.call.kernel->name + ": configuration field 'batches' is " +
-                       std::to_string(chosen.batches) +
-                       ", but with positions each batch has rows of its own");
-    const AddPositionsOptions options = absoluteOptions(use.call, table);
-    const Grid grid(ceilDiv(use.call.extent("S"), chosen.m),
-                    ceilDiv(use.call.extent("B"), chosen.batches));
+      refuse(use.call, "configuration field 'batches' is " + std::to_string(chosen.batches) +
+                           ", but with positions each batch has rows of its own");
+    const AddPositionsOptions options = absoluteOptions(use.call);
+    const Grid grid(ceilDiv(use.extent("S"), chosen.m), ceilDiv(use.extent("B"), chosen.batches));
     for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
-      use(addPositions<T>, grid, use.tensor<T, 3>("x"),
-          table ? use.tensor<T, 2>("table") : nothing<T, 2>(),
+      use(addPositions<T>, grid, use.tensor<T, 3>("x"), tableOf<T>(use),
           use.tensor<std::int32_t, 2>("positions"), use.tensor<T, 1>("w"), use.tensor<T, 1>("b"),
           use.tensor<T, 3>("y"), use.tensor<float, 2>("mean"), use.tensor<float, 2>("rstd"),
-          options.offset, static_cast<float>(options.scale), absoluteStep(use.call, table),
+          options.offset, static_cast<float>(options.scale), absoluteStep(use.call),
           static_cast<float>(options.eps), chosen);
     });
   };
@@ -197,48 +163,25 @@ KernelSpec forwardSpec(bool table) {
 
 } // namespace
 
-ArgumentSpec sectile::positionsArgument() {
-  return {.name = "positions",
-          .optional = true,
-          .axes = {"B", "S"},
-          .dtypes = {DType::int32},
-          .sample =
-              [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-                const auto known = call.extents.find("P");
-                const std::int64_t most = known == call.extents.end() ? 1000 : known->second;
-                for (std::int32_t &position : array.as<std::int32_t>())
-                  position = static_cast<std::int32_t>(
-                      random() % static_cast<std::uint64_t>(std::max<std::int64_t>(most, 1)));
-              },
-          .doc = "position of each row; offset, offset + 1, ... where not given"};
-}
-
-KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
+KernelSpec sectile::absoluteSpec(const std::string &rows, const std::string &doc, bool table) {
   KernelSpec spec;
-  spec.name = name;
-  spec.options = {
-      {.name = "scale",
-       .kind = OptionSpec::number,
-       .initial = "1",
-       .samples = {"2.5"},
-       .doc = "of x"},
-      {.name = "offset",
-       .kind = OptionSpec::integer,
-       .initial = "0",
-       .samples = {"3"},
-       .doc = "position of the first row"},
-      {.name = "eps",
-       .kind = OptionSpec::number,
-       .initial = "1e-5",
-       .samples = {"0.01"},
-       .doc = "added to the layer norm's variance"},
+  spec.add_arguments({{rows + ": [B, S, H] f16|bf16|f32", doc}});
+  if (table)
+    spec.add_arguments({{"table: [P, H] like " + rows, "embedding of each position"}});
+  const auto sample = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    const std::int64_t most = hasTable(call) ? call.extent("P") : 1000;
+    for (std::int32_t &position : array.as<std::int32_t>())
+      position = static_cast<std::int32_t>(
+          random() % static_cast<std::uint64_t>(std::max<std::int64_t>(most, 1)));
   };
+  spec.add_arguments({{"positions?: [B, S] i32",
+                       "position of each row; offset, offset + 1, ... where not given",
+                       {.sample = sample}}});
+  spec.add_options({{"scale: number = 1 e.g. 2.5", "of x"},
+                    {"offset: integer = 0 e.g. 3", "position of the first row"},
+                    {"eps: number = 1e-5 e.g. 0.01", "added to the layer norm's variance"}});
   if (!table)
-    spec.options.push_back({.name = "theta",
-                            .kind = OptionSpec::number,
-                            .initial = "10000",
-                            .samples = {"100"},
-                            .doc = "base of the frequencies, at least 1"});
+    spec.add_options({{"theta: number = 10000 e.g. 100", "base of the frequencies, at least 1"}});
   spec.config = {{"m", "rows of one program"},
                  {"block", "elements of a row held at once"},
                  {"warps", "warps of one program"}};
@@ -248,19 +191,16 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
     spec.typical["P"] = 512;
     spec.small["P"] = 14;
   }
-  spec.check = [table](const Invocation &call) {
-    auto refuse = [&](const std::string &what) {
-      throw InputError(call.kernel->name + ": " + what);
-    };
+  spec.check = [](const Invocation &call) {
     if (call.options.number("eps") < 0)
-      refuse("option 'eps' cannot be negative");
-    if (!table && call.options.number("theta") < 1)
-      refuse("option 'theta' must be at least 1");
+      refuse(call, "option 'eps' cannot be negative");
+    if (absoluteOptions(call).theta < 1)
+      refuse(call, "option 'theta' must be at least 1");
     if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
-      refuse("option 'offset' must be within 2^40");
+      refuse(call, "option 'offset' must be within 2^40");
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t block = blockFor(call);
+    const std::int64_t block = blockOf(call);
     return Config{
         {"m", std::clamp<std::int64_t>(2048 / block, 1, 16)}, {"block", block}, {"warps", 4}};
   };
@@ -274,23 +214,20 @@ KernelSpec sectile::absoluteSpec(const std::string &name, bool table) {
   return spec;
 }
 
-AddPositionsOptions sectile::absoluteOptions(const Invocation &call, bool table) {
+AddPositionsOptions sectile::absoluteOptions(const Invocation &call) {
   return {call.options.number("scale"), call.options.number("eps"),
-          table ? 10000 : call.options.number("theta"), call.options.integer("offset")};
+          hasTable(call) ? 10000 : call.options.number("theta"), call.options.integer("offset")};
 }
 
-AbsoluteConfig sectile::absoluteConfig(const Use &use, bool table) {
-  return {.m = use.field("m"),
-          .block = use.field("block"),
-          .warps = use.field("warps"),
-          .table = table,
-          .given = use.has("positions"),
-          .norm = use.has("w"),
-          .whole = use.call.extent("H") <= use.field("block")};
+AbsoluteConfig sectile::absoluteConfig(const Use &use) {
+  return use.config_as(AbsoluteConfig{.table = hasTable(use.call),
+                                      .given = use.has("positions"),
+                                      .norm = use.has("w"),
+                                      .whole = use.extent("H") <= use.field("block")});
 }
 
-double sectile::absoluteStep(const Invocation &call, bool table) {
-  return frequencyStep(absoluteOptions(call, table).theta, call.extent("H"));
+double sectile::absoluteStep(const Invocation &call) {
+  return frequencyStep(absoluteOptions(call).theta, call.extent("H"));
 }
 
 KernelSpec sectile::addPositionsSpec() { return forwardSpec(true); }

@@ -3,9 +3,9 @@
 //   dx = scale dz, dtable[p] = sum of dz over the tokens at position p,
 // derived from the forward formula. Sums over rows are done in a fixed order. A NaN or an infinity
 // in dy may reach the rows of dtable beside its own.
+#include "kernels/Sample.h"
 #include "kernels/position/AbsoluteSpec.h"
 #include "kernels/position/Family.h"
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -139,76 +139,43 @@ Kernel sharedGradients{"add_positions_backward",
                        }};
 
 KernelSpec backwardSpec(bool table) {
-  KernelSpec spec = absoluteSpec(table ? "add_positions_backward" : "sinusoidal_backward", table);
-  spec.summary = table ? "gradients of add_positions" : "gradients of sinusoidal";
-  const std::vector<std::string> axes{"B", "S", "H"};
-  spec.arguments = {{.name = "dy",
-                     .axes = axes,
-                     .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-                     .doc = "gradient of y"}};
+  KernelSpec spec = absoluteSpec("dy", "gradient of y", table);
+  const std::string forward = table ? "add_positions" : "sinusoidal";
+  spec.name = forward + "_backward";
+  spec.summary = "gradients of " + forward;
+  spec.add_arguments(
+      {{"x?: [B, S, H] like dy", "hidden states; with w"},
+       {"w?: [H] like dy", "weight of the layer norm"},
+       {"mean?: [B, S] f32", "of the forward kernel; with w", {.sample = sampleUniform(0.5, 1.5)}},
+       {"rstd?: [B, S] f32", "of the forward kernel; with w", {.sample = sampleUniform(0.5, 1.5)}},
+       {"-> dx: [B, S, H] like dy", "gradient of x"}});
   if (table)
-    spec.arguments.push_back(
-        {.name = "table", .axes = {"P", "H"}, .like = "dy", .doc = "embedding of each position"});
-  auto statistic = [](const char *name) {
-    return ArgumentSpec{.name = name,
-                        .optional = true,
-                        .axes = {"B", "S"},
-                        .dtypes = {DType::float32},
-                        .sample =
-                            [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-                              for (float &value : array.as<float>())
-                                value = 0.5f + static_cast<float>(random() % 1000) / 1000;
-                            },
-                        .doc = "of the forward kernel; with w"};
-  };
-  std::vector<ArgumentSpec> others{
-      positionsArgument(),
-      {.name = "x", .optional = true, .axes = axes, .like = "dy", .doc = "hidden states; with w"},
-      {.name = "w",
-       .optional = true,
-       .axes = {"H"},
-       .like = "dy",
-       .doc = "weight of the layer norm"},
-      statistic("mean"),
-      statistic("rstd"),
-      {.name = "dx", .output = true, .axes = axes, .like = "dy", .doc = "gradient of x"}};
-  if (table)
-    others.push_back({.name = "dtable",
-                      .output = true,
-                      .axes = {"P", "H"},
-                      .like = "dy",
-                      .doc = "gradient of table"});
-  for (const char *name : {"dw", "db"})
-    others.push_back({.name = name,
-                      .output = true,
-                      .with = "w",
-                      .axes = {"H"},
-                      .like = "dy",
-                      .doc = "gradient of the layer norm's"});
-  spec.arguments.insert(spec.arguments.end(), others.begin(), others.end());
+    spec.add_gradients({"table"});
+  spec.add_arguments({{"-> dw: [H] like dy with w", "gradient of the layer norm's"},
+                      {"-> db: [H] like dy with w", "gradient of the layer norm's"}});
   spec.factor = 3;
   spec.check = [common = spec.check](const Invocation &call) {
     common(call);
     if (call.has("w"))
-      for (const char *name : {"x", "mean", "rstd"})
+      for (const std::string name : {"x", "mean", "rstd"})
         if (!call.has(name))
-          throw InputError(call.kernel->name + ": the input '" + name + "' is missing; w needs it");
+          refuse(call, "the input '" + name + "' is missing; w needs it");
   };
   spec.reference = [table](const Invocation &call, std::span<const HostArray> inputs,
                            Arithmetic arithmetic) {
     auto input = [&](const char *name) { return inputs[call.index(name)]; };
     auto result = addPositionsBackwardReference(
         input("x"), table ? inputs[1] : HostArray(), input("positions"), input("w"), input("mean"),
-        input("rstd"), inputs[0], absoluteOptions(call, table), arithmetic);
+        input("rstd"), inputs[0], absoluteOptions(call), arithmetic);
     return table ? std::vector{result.dx, result.dtable, result.dw, result.db}
                  : std::vector{result.dx, result.dw, result.db};
   };
   spec.spaces.front().part = "add_positions_backward";
   spec.apply = [table](Use &use) {
-    const AbsoluteConfig chosen = absoluteConfig(use, table);
-    const AddPositionsOptions options = absoluteOptions(use.call, table);
-    const std::int64_t batches = use.call.extent("B"), length = use.call.extent("S"),
-                       width = use.call.extent("H"), groups = ceilDiv(length, chosen.m);
+    const AbsoluteConfig chosen = absoluteConfig(use);
+    const AddPositionsOptions options = absoluteOptions(use.call);
+    const std::int64_t batches = use.extent("B"), length = use.extent("S"), width = use.extent("H"),
+                       groups = ceilDiv(length, chosen.m);
     for_dtype<half, bfloat16, float>(use.call.dtype("dy"), [&]<class T>(T) {
       const auto dy = use.tensor<T, 3>("dy");
       const auto positions = use.tensor<std::int32_t, 2>("positions");
@@ -223,25 +190,22 @@ KernelSpec backwardSpec(bool table) {
       }
       const auto parts = use.workspace<float, 3>({norm ? batches * groups : 0, 2, width});
       const auto dz = use.workspace<float, 3>({norm && table ? batches : 0, length, width});
-      use(rowGradients<T>, Grid(groups, batches), norm ? use.tensor<T, 3>("x") : nothing<T, 3>(),
-          table ? use.tensor<T, 2>("table") : nothing<T, 2>(), positions, use.tensor<T, 1>("w"),
-          use.tensor<float, 2>("mean"), use.tensor<float, 2>("rstd"), dy, use.tensor<T, 3>("dx"),
-          dz, parts, options.offset, static_cast<float>(options.scale),
-          absoluteStep(use.call, table), chosen);
+      use(rowGradients<T>, Grid(groups, batches), norm ? use.tensor<T, 3>("x") : noTensor<T, 3>(),
+          tableOf<T>(use), positions, use.tensor<T, 1>("w"), use.tensor<float, 2>("mean"),
+          use.tensor<float, 2>("rstd"), dy, use.tensor<T, 3>("dx"), dz, parts, options.offset,
+          static_cast<float>(options.scale), absoluteStep(use.call), chosen);
       if (norm)
         use(sumParts<T>, ceilDiv(width, SumConfig().block), parts, use.tensor<T, 1>("dw"),
             use.tensor<T, 1>("db"), SumConfig());
       if (!table)
         return;
-      TableConfig config;
-      config.given = chosen.given;
+      const TableConfig config{.given = chosen.given};
       const Grid grid(ceilDiv(rows, config.m), ceilDiv(width, config.block));
+      const auto dtable = use.tensor<T, 2>("dtable");
       if (norm)
-        use(tableGradient<T, float>, grid, dz, positions, use.tensor<T, 2>("dtable"),
-            options.offset, config);
+        use(tableGradient<T, float>, grid, dz, positions, dtable, options.offset, config);
       else
-        use(tableGradient<T, T>, grid, dy, positions, use.tensor<T, 2>("dtable"), options.offset,
-            config);
+        use(tableGradient<T, T>, grid, dy, positions, dtable, options.offset, config);
     });
   };
   return spec;

@@ -10,7 +10,6 @@
 #include "kernels/attention/References.h"
 #include "kernels/position/Family.h"
 #include "kernels/serving/Merge.h"
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -63,7 +62,6 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
 KernelSpec reropeSpec(KernelSpec spec) {
   spec.name = "rerope_" + spec.name;
   spec.follow = [](Invocation &call) { call.extents["Dv"] = call.extent("D"); };
-  std::vector<ArgumentSpec> arguments;
   for (ArgumentSpec argument : std::exchange(spec.arguments, {})) {
     if (argument.like == "q")
       argument.like = "q1";
@@ -71,21 +69,20 @@ KernelSpec reropeSpec(KernelSpec spec) {
     const bool isTwice = name == "q" || name == "k" || name == "dq" || name == "dk";
     if (isTwice)
       argument.name += "1";
-    arguments.push_back(argument);
+    spec.arguments.push_back(argument);
     if (!isTwice)
       continue;
     argument.name = name + "2";
     argument.dtypes.clear();
     argument.like = "q1";
-    arguments.push_back(argument);
+    spec.arguments.push_back(argument);
   }
-  spec.arguments = arguments;
   spec.add_options({{"window: integer = 512 e.g. 0, 7",
                      "keys nearer than this meet q1 and k1, the others q2 and k2"}});
   spec.check = [](const Invocation &call) {
     checkAttention(call);
     if (call.options.integer("window") < 0)
-      throw InputError(call.kernel->name + ": option 'window' cannot be negative");
+      refuse(call, "option 'window' cannot be negative");
   };
   return spec;
 }

@@ -2,12 +2,11 @@
 //   (x1, x2) -> (x1 cos(a) - x2 sin(a), x2 cos(a) + x1 sin(a)), a = p theta^(-2i/r) for pair i,
 // and the same by -a. Refused: r that is odd or outside 2 to D, theta below 1, D beyond 1024, an
 // offset beyond 2^40.
+#include "kernels/RowBlocks.h"
 #include "kernels/attention/Options.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"
-#include <bit>
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -85,39 +84,20 @@ KernelSpec makeSpec(bool back) {
   spec.name = back ? "rope_backward" : "rope";
   spec.summary = back ? "the gradient of rope: each pair turned back by its position's angle"
                       : "rotary position embedding: each pair of dims turned by p * theta^(-2i/r)";
-  auto stored = [](std::vector<std::string> axes, const OptionValues &options) {
-    if (options.choice("layout") == "bshd")
-      std::swap(axes[1], axes[2]);
-    return axes;
+  const std::string x = back ? "dy" : "x", y = back ? "dx" : "y", axes = ": [B, H, S, D] ";
+  const auto sample = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+    for (std::int32_t &position : array.as<std::int32_t>())
+      position = static_cast<std::int32_t>(random() % 100) - 20;
   };
-  const std::vector<std::string> axes{"B", "H", "S", "D"};
-  spec.arguments = {
-      {.name = back ? "dy" : "x",
-       .axes = axes,
-       .stored = stored,
-       .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-       .doc = back ? "gradient of y" : "rows to turn"},
-      {.name = "positions",
-       .optional = true,
-       .axes = {"B", "S"},
-       .dtypes = {DType::int32},
-       .sample =
-           [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-             for (std::int32_t &position : array.as<std::int32_t>())
-               position = static_cast<std::int32_t>(random() % 100) - 20;
-           },
-       .doc = "position of each row; offset, offset + 1, ... where not given"},
-      {.name = back ? "dx" : "y",
-       .output = true,
-       .axes = axes,
-       .stored = stored,
-       .like = back ? "dy" : "x",
-       .over = {back ? "dy" : "x"},
-       .doc = back ? "gradient of x" : "the rows turned"},
-  };
+  spec.add_arguments({{x + axes + "f16|bf16|f32", back ? "gradient of y" : "rows to turn"},
+                      {"positions?: [B, S] i32",
+                       "position of each row; offset, offset + 1, ... where not given",
+                       {.sample = sample}},
+                      {"-> " + y + axes + "like " + x + " over " + x,
+                       back ? "gradient of x" : "the rows turned"}});
   spec.add_options(rotationOptions());
-  spec.add_options({{"offset: integer = 0 e.g. 5, -7", "position of the first row"},
-                    {"layout: bhsd|bshd = bhsd", "order of the axes in memory"}});
+  spec.add_options({{"offset: integer = 0 e.g. 5, -7", "position of the first row"}});
+  addLayouts(spec, "order of the axes in memory");
   spec.config = {{"m", "rows of one program"},
                  {"heads", "heads that share a row's angles"},
                  {"warps", "warps of one program"}};
@@ -128,10 +108,9 @@ KernelSpec makeSpec(bool back) {
     checkRotation(call);
     const std::int64_t dims = call.extent("D");
     if (dims > 1024)
-      throw InputError(call.kernel->name + ": D is " + std::to_string(dims) +
-                       ", but must be at most 1024");
+      refuse(call, "D is " + std::to_string(dims) + ", but must be at most 1024");
     if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
-      throw InputError(call.kernel->name + ": option 'offset' must be within 2^40");
+      refuse(call, "option 'offset' must be within 2^40");
   };
   spec.reference = [back](const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic) {
@@ -167,10 +146,8 @@ KernelSpec makeSpec(bool back) {
 
 Config sectile::rowTiles(std::int64_t heads, std::int64_t dims) {
   // 64 elements for each thread: a row's angles for four heads, where there are as many.
-  const auto together = static_cast<std::int64_t>(
-      std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(heads, 1, 4))));
-  const auto width = static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(dims, 16))));
+  const std::int64_t together = powerAtMost(std::clamp<std::int64_t>(heads, 1, 4)),
+                     width = powerAtLeast(std::max<std::int64_t>(dims, 16));
   return {{"m", std::clamp<std::int64_t>(8192 / (together * width), 1, 64)},
           {"heads", together},
           {"warps", 4}};

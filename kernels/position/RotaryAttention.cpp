@@ -15,7 +15,6 @@
 #include "kernels/attention/Tiles.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/RotarySpec.h"
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -80,6 +79,14 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
   return settings;
 }
 
+std::vector<HostArray> turnedInputs(const Invocation &call, std::span<const HostArray> inputs,
+                                    Arithmetic arithmetic) {
+  std::vector<HostArray> turned(inputs.begin(), inputs.end());
+  turned[0] = ropeReference(inputs[0], {}, turningQueries(call), arithmetic);
+  turned[1] = ropeReference(inputs[1], {}, turning(call, 0), arithmetic);
+  return turned;
+}
+
 // A kernel of attention as one of ours.
 KernelSpec rotarySpec(KernelSpec spec, bool expo) {
   spec.name = (expo ? "exposb_" : "rope_") + spec.name;
@@ -102,7 +109,7 @@ KernelSpec rotarySpec(KernelSpec spec, bool expo) {
     checkAttention(call);
     checkRotation(call);
     if (isExposb(call) && turning(call, 0).gains->width <= 0)
-      throw InputError(call.kernel->name + ": option 'gain_width' must be above 0");
+      refuse(call, "option 'gain_width' must be above 0");
   };
   if (expo)
     spec.defaults = [plain = spec.defaults](Invocation call, const std::string &target) {
@@ -118,11 +125,7 @@ KernelSpec forwardSpec(bool expo) {
                       : "attention with queries and keys turned by their positions (RoPE)";
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    const auto result =
-        attentionReference(ropeReference(in[0], {}, turningQueries(call), arithmetic),
-                           ropeReference(in[1], {}, turning(call, 0), arithmetic), in[2],
-                           settingsOf(call, in), arithmetic);
-    return std::vector{result.o, result.lse};
+    return forwardReference(settingsOf)(call, turnedInputs(call, in, arithmetic), arithmetic);
   };
   spec.apply = [](Use &use) {
     AttentionTensors tensors(use);
@@ -138,13 +141,11 @@ KernelSpec backwardSpec(bool expo) {
   spec.summary = expo ? "gradients of exposb_attention" : "gradients of rope_attention";
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    const auto result =
-        attentionBackwardReference(ropeReference(in[0], {}, turningQueries(call), arithmetic),
-                                   ropeReference(in[1], {}, turning(call, 0), arithmetic), in[2],
-                                   in[3], in[4], in[5], settingsOf(call, in), 0, arithmetic);
-    return std::vector{ropeReference(result.dq, {}, turningQueries(call, true), arithmetic),
-                       ropeReference(result.dk, {}, turning(call, 0, true), arithmetic), result.dv,
-                       result.dbias, result.dsinks};
+    auto gradients =
+        backwardReference(settingsOf)(call, turnedInputs(call, in, arithmetic), arithmetic);
+    gradients[0] = ropeReference(gradients[0], {}, turningQueries(call, true), arithmetic);
+    gradients[1] = ropeReference(gradients[1], {}, turning(call, 0, true), arithmetic);
+    return gradients;
   };
   spec.apply = [](Use &use) {
     GradientTensors tensors(use);

@@ -1,6 +1,5 @@
 // Options of rotations, and what they must be.
 #include "kernels/position/RotarySpec.h"
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -15,10 +14,10 @@ void sectile::checkRotation(const Invocation &call) {
   const RopeOptions options = ropeOptions(call);
   const std::int64_t dims = call.extent("D");
   if (options.rotary < 2 || options.rotary > dims || options.rotary % 2)
-    throw InputError(call.kernel->name + ": rotary is " + std::to_string(options.rotary) +
+    refuse(call, "rotary is " + std::to_string(options.rotary) +
                      ", but must be even and from 2 to D (" + std::to_string(dims) + ")");
   if (options.theta < 1)
-    throw InputError(call.kernel->name + ": option 'theta' must be at least 1");
+    refuse(call, "option 'theta' must be at least 1");
 }
 
 RopeOptions sectile::ropeOptions(const Invocation &call) {

@@ -8,7 +8,6 @@
 #include "kernels/ring/Accumulate.h"
 #include "kernels/ring/Family.h"
 #include <cstdio>
-#include <sectile/error.h>
 
 using namespace sectile;
 
@@ -60,20 +59,11 @@ KernelSpec sliced(KernelSpec spec) {
   });
   for (ArgumentSpec &argument : spec.arguments)
     argument.stored = nullptr;
-  spec.options = {{.name = "slices",
-                   .kind = OptionSpec::integer,
-                   .initial = "2",
-                   .samples = {"1", "3", "5"},
-                   .doc = "processes that the sequence is spread over, up to 64"},
-                  {.name = "causal",
-                   .kind = OptionSpec::flag,
-                   .initial = "false",
-                   .doc = "query i sees keys up to i of the whole sequence; Sq is Sk then"},
-                  {.name = "scale",
-                   .kind = OptionSpec::number,
-                   .initial = "",
-                   .samples = {"0.3"},
-                   .doc = "of the scores; 1/sqrt(D) if not given"}};
+  spec.options.clear();
+  spec.add_options(
+      {{"slices: integer = 2 e.g. 1, 3, 5", "processes that the sequence is spread over, up to 64"},
+       {"causal: flag = false", "query i sees keys up to i of the whole sequence; Sq is Sk then"},
+       {"scale: number e.g. 0.3", "of the scores; 1/sqrt(D) if not given"}});
   for (const char *axis : {"Sq", "Sk"})
     spec.small[axis] = 50;
   for (auto *extents : {&spec.typical, &spec.small})
@@ -81,23 +71,14 @@ KernelSpec sliced(KernelSpec spec) {
   spec.check = [](const Invocation &call) {
     const std::int64_t slices = call.options.integer("slices");
     if (slices < 1 || slices > 64)
-      throw InputError(call.kernel->name + ": slices is " + std::to_string(slices) +
-                       ", but must be from 1 to 64");
+      refuse(call, "slices is " + std::to_string(slices) + ", but must be from 1 to 64");
     if (call.options.flag("causal") && call.extent("Sq") != call.extent("Sk"))
-      throw InputError(call.kernel->name + ": a causal ring needs as many queries as keys, not " +
+      refuse(call, "a causal ring needs as many queries as keys, not " +
                        std::to_string(call.extent("Sq")) + " and " +
                        std::to_string(call.extent("Sk")));
     checkHeads(call);
   };
   return spec;
-}
-
-AttentionSettings settings(const Invocation &call) {
-  AttentionSettings result;
-  result.causal = call.options.flag("causal");
-  if (call.options.given("scale"))
-    result.scale = call.options.number("scale");
-  return result;
 }
 
 template <class T> void forward(Use &use) {
@@ -167,11 +148,7 @@ template <class T> void backward(Use &use) {
 KernelSpec sectile::ringAttentionSpec() {
   KernelSpec spec = sliced(attentionSpec());
   spec.summary = "attention over slices of a sequence, as the processes of a ring do it";
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = attentionReference(inputs[0], inputs[1], inputs[2], settings(call), arithmetic);
-    return std::vector{result.o, result.lse};
-  };
+  spec.reference = forwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { forward<T>(use); });
   };
@@ -181,12 +158,7 @@ KernelSpec sectile::ringAttentionSpec() {
 KernelSpec sectile::ringAttentionBackwardSpec() {
   KernelSpec spec = sliced(attentionBackwardSpec());
   spec.summary = "the gradients of ring_attention, summed slice by slice";
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = attentionBackwardReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
-                                             inputs[5], settings(call), 0, arithmetic);
-    return std::vector{result.dq, result.dk, result.dv};
-  };
+  spec.reference = backwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { backward<T>(use); });
   };

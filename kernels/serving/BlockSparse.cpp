@@ -5,13 +5,13 @@
 // attention and attention_backward. Refused: blocks that are no multiples of 16 up to 1024, a mask
 // of other extents, tiles that do not divide blocks. A row that sees nothing gives o = 0, and lse =
 // -inf without sinks.
+#include "kernels/RowBlocks.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/PresentBlocks.h"
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 using namespace sectile;
@@ -147,9 +147,7 @@ BlockSparseConfig configOf(const Use &use, const AttentionConfig &loops) {
 void fitTiles(const Invocation &call, ConfigValues &config) {
   forTiles(call, config,
            [](std::int64_t &tile, std::int64_t block, const std::string &, const MaskAxis &) {
-             const auto whole =
-                 std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(tile, 1)));
-             tile = std::gcd(static_cast<std::int64_t>(whole), block);
+             tile = std::gcd(powerAtMost(std::max<std::int64_t>(tile, 1)), block);
            });
   const std::int64_t width = std::max(call.extent("D"), call.extent("Dv"));
   struct Rows {

@@ -6,12 +6,11 @@
 // below -1, tables for 2^30 keys; from the host also lengths and blocks that there are not, which
 // are undefined on the device.
 #include "kernels/serving/Paged.h"
+#include "kernels/Contents.h"
 #include "kernels/Sample.h"
 #include "kernels/attention/OptionScores.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
-#include <cmath>
-#include <sectile/error.h>
 
 using namespace sectile;
 using flash::detail::Launch;
@@ -32,148 +31,155 @@ Kernel pagedAttention{
       flash::tracePages<T>(config, config, tensors, numbers, options.modifier(), options);
     }};
 
-void sampleScales(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::uniform_real_distribution<double> sizes(0.01, 0.03);
-  fillDrawn(array, [&] { return sizes(random); });
+// Numbers of a cache: quantised ones are as large as their type has them.
+void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  if (is_floating(array.dtype))
+    return sampleNormal(1)(call, array, random);
+  for (std::byte &byte : array.data)
+    byte = static_cast<std::byte>(random());
 }
 
-// Numbers of a cache: quantised ones are as large as their type has them.
-void sampleCache(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::normal_distribution<double> normal;
-  if (is_floating(array.dtype)) {
-    fillDrawn(array, [&] { return normal(random); });
-  } else {
-    for (std::byte &byte : array.data)
-      byte = static_cast<std::byte>(random());
+void sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const std::int64_t most = call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
+  for (std::int32_t &length : array.as<std::int32_t>())
+    length = static_cast<std::int32_t>(
+        most - static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
+}
+
+void sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
+  for (std::int32_t &block : array.as<std::int32_t>())
+    block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
+}
+
+// Chunks of about one length.
+void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const std::int64_t tokens = call.extent("T"), sequences = call.extent("ends") - 1;
+  auto ends = array.as<std::int32_t>();
+  for (std::int64_t s = 0; s <= sequences; ++s) {
+    const std::int64_t even = sequences ? tokens * s / sequences : 0;
+    const std::int64_t off =
+        s == 0 || s == sequences
+            ? 0
+            : static_cast<std::int64_t>(random() %
+                                        static_cast<std::uint64_t>(tokens / (2 * sequences) + 1));
+    ends[static_cast<std::size_t>(s)] = static_cast<std::int32_t>(even + off);
   }
 }
 
 bool isPairs(const Invocation &call) { return call.dtype("k_cache") == DType::uint8; }
+bool isPacked(const Invocation &call) { return call.extents.contains("ends"); }
 
-} // namespace
-
-std::vector<ArgumentSpec> sectile::pagedInputs() {
-  return {
-      {.name = "k_cache",
-       .axes = {"blocks", "Hkv", "page", "Dc"},
-       .dtypes = {DType::float16, DType::bfloat16, DType::float32, DType::float8_e4m3, DType::int8,
-                  DType::uint8},
-       .sample = sampleCache,
-       .doc = "keys in pages: of q's dtype, f8e4m3 or i8 with Dc = D, or u8: two numbers of 4 bits "
-              "(-8 to 7, the first in the low half), Dc = D/2"},
-      {.name = "v_cache",
-       .axes = {"blocks", "Hkv", "page", "Dc"},
-       .like = "k_cache",
-       .sample = sampleCache,
-       .doc = "values alike"},
-      {.name = "context_lens",
-       .axes = {"S"},
-       .dtypes = {DType::int32},
-       .sample =
-           [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-             const std::int64_t most =
-                 call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
-             for (std::int32_t &length : array.as<std::int32_t>())
-               length = static_cast<std::int32_t>(
-                   most -
-                   static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
-           },
-       .doc = "keys of each sequence, 0 to max * page"},
-      {.name = "block_tables",
-       .axes = {"S", "max"},
-       .dtypes = {DType::int32},
-       .sample =
-           [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-             const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
-             for (std::int32_t &block : array.as<std::int32_t>())
-               block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
-           },
-       .doc = "key j of sequence s is in block block_tables[s, j / page]; entries of pages that "
-              "hold no visible key may be anything"},
-      {.name = "sinks",
-       .optional = true,
-       .axes = {"1|Hq", "R"},
-       .dtypes = {DType::float32},
-       .doc = "scores that take part in each row's softmax, without a value"},
-      {.name = "k_scale",
-       .optional = true,
-       .axes = {"1|blocks", "Hkv"},
-       .dtypes = {DType::float32},
-       .sample = sampleScales,
-       .doc = "what the numbers of k_cache are multiplied by"},
-      {.name = "v_scale",
-       .optional = true,
-       .axes = {"1|blocks", "Hkv"},
-       .dtypes = {DType::float32},
-       .sample = sampleScales,
-       .doc = "what the numbers of v_cache are multiplied by"},
-  };
-}
-
-std::vector<OptionSpec> sectile::pagedOptions() {
-  return {
-      {.name = "scale",
-       .kind = OptionSpec::number,
-       .initial = "",
-       .samples = {"0.7"},
-       .doc = "of the scores; 1/sqrt(D) if not given"},
-      {.name = "softcap",
-       .kind = OptionSpec::number,
-       .initial = "0",
-       .samples = {"1.5"},
-       .doc = "c: scaled scores s become c tanh(s / c); 0: they do not"},
-      {.name = "window_left",
-       .kind = OptionSpec::integer,
-       .initial = "-1",
-       .samples = {"0", "9"},
-       .doc = "a query sees itself and so many keys before it; -1: all"},
-  };
-}
-
-void sectile::followPaged(Invocation &call) {
-  call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
-}
-
-void sectile::checkPaged(const Invocation &call) {
-  const std::string &name = call.kernel->name;
-  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
-                     stored = call.extent("Dc"), page = call.extent("page");
-  if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
-    throw InputError(name + ": Hq, the heads of q (" + std::to_string(heads) +
-                     "), must be a multiple of Hkv, those of the caches (" +
-                     std::to_string(kvHeads) + ")");
-  if (d < 16 || d > 256)
-    throw InputError(name + ": D is " + std::to_string(d) + ", but must be from 16 to 256");
+void check(const Invocation &call) {
+  checkHeads(call, "q", "the caches", {"D"});
+  const std::int64_t d = call.extent("D"), stored = call.extent("Dc"), page = call.extent("page");
   if (page < 1 || page > 256)
-    throw InputError(name + ": a page is " + std::to_string(page) +
-                     " keys, but must be from 1 to 256");
+    refuse(call, "a page is " + std::to_string(page) + " keys, but must be from 1 to 256");
   if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    throw InputError(name + ": block_tables has room for " +
-                     std::to_string(call.extent("max") * page) +
+    refuse(call, "block_tables has room for " + std::to_string(call.extent("max") * page) +
                      " keys of a sequence, but that must be less than " + std::to_string(most));
   const DType cache = call.dtype("k_cache");
   const bool plain = cache == DType::float16 || cache == DType::bfloat16 || cache == DType::float32;
   if (plain && cache != call.dtype("q"))
-    throw InputError(name + ": k_cache is " + std::string(name_of(cache)) + ", but q is " +
+    refuse(call, "k_cache is " + std::string(name_of(cache)) + ", but q is " +
                      std::string(name_of(call.dtype("q"))) +
                      "; a cache of 16 or 32 bits has the dtype of q");
   if (stored * (isPairs(call) ? 2 : 1) != d)
-    throw InputError(name + ": the caches' last axis is " + std::to_string(stored) + ", but D is " +
+    refuse(call, "the caches' last axis is " + std::to_string(stored) + ", but D is " +
                      std::to_string(d) +
                      (isPairs(call) ? ", and each byte holds two numbers" : ""));
-  if (call.options.number("softcap") < 0)
-    throw InputError(name + ": option 'softcap' cannot be negative");
-  if (call.options.integer("window_left") < -1)
-    throw InputError(name + ": option 'window_left' is a distance, or -1 for any");
+  checkScores(call);
+  if (!isPacked(call))
+    return;
+  if (call.extent("ends") != call.extent("S") + 1)
+    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
+                     " numbers, but must have one more than the " +
+                     std::to_string(call.extent("S")) + " sequences of context_lens");
+  if (call.extent("S") == 0 && call.extent("T") != 0)
+    refuse(call, "q has tokens, but there is no sequence");
 }
 
-PagedSettings sectile::pagedSettings(const Invocation &call, std::span<const HostArray> inputs) {
+PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inputs) {
   auto optional = [&](const char *name) {
     return call.has(name) ? &inputs[call.index(name)] : nullptr;
   };
   return {.attention = attentionSettings(call, inputs),
+          .cu = isPacked(call) ? &inputs[call.index("cu_seqlens_q")] : nullptr,
           .kScale = optional("k_scale"),
           .vScale = optional("v_scale")};
+}
+
+} // namespace
+
+KernelSpec sectile::pagedSpec(bool packed) {
+  KernelSpec spec;
+  const std::string tokens = packed ? "T" : "S", queries = ": [" + tokens + ", Hq, D] ";
+  spec.add_arguments(
+      {{"q" + queries + "f16|bf16|f32",
+        packed ? "the chunks' tokens, sequence after sequence; D from 16 to 256"
+               : "the last token of each sequence; D from 16 to 256"},
+       {"k_cache: [blocks, Hkv, page, Dc] f16|bf16|f32|f8e4m3|i8|u8",
+        "keys in pages: of q's dtype, f8e4m3 or i8 with Dc = D, or u8: two numbers of 4 bits "
+        "(-8 to 7, the first in the low half), Dc = D/2",
+        {.sample = sampleCache}},
+       {"v_cache: [blocks, Hkv, page, Dc] like k_cache", "values alike", {.sample = sampleCache}},
+       {"context_lens: [S] i32",
+        "keys of each sequence, 0 to max * page",
+        {.sample = sampleLengths}},
+       {"block_tables: [S, max] i32",
+        "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
+        "visible key may be anything",
+        {.sample = sampleTables}},
+       sinksArgument});
+  for (const std::string cache : {"k", "v"})
+    spec.add_arguments({{cache + "_scale?: [1|blocks, Hkv] f32",
+                         "what the numbers of " + cache + "_cache are multiplied by",
+                         {.sample = sampleUniform(0.01, 0.03)}}});
+  if (packed)
+    spec.add_arguments(
+        {{"cu_seqlens_q: [ends] i32",
+          "[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 of q; begins "
+          "with 0, never falls, ends with T",
+          {.sample = sampleEnds}}});
+  spec.add_arguments(
+      {{"-> o" + queries + "like q",
+        packed ? "0 where a query sees no key" : "0 where a sequence has no keys"},
+       {"-> lse: [" + tokens + ", Hq] f32",
+        "natural logarithm of the sum of exponentials, that of the sinks included"}});
+  if (packed)
+    spec.add_options(
+        {{"causal: flag = true", "query i of n sees key j where j <= i + context_len - n"}});
+  spec.add_options(
+      {scaleOption,
+       {"softcap: number = 0 e.g. 1.5", "c: scaled scores s become c tanh(s / c); 0: they do not"},
+       {"window_left: integer = -1 e.g. 0, 9",
+        "a query sees itself and so many keys before it; -1: all"}});
+  spec.typical = {{"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"S", packed ? 8 : 16},
+                  {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
+  spec.small = {{"Hq", 4},      {"Hkv", 2},   {"D", 32},  {"S", 3},
+                {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
+  if (packed) {
+    spec.typical["T"] = 4096;
+    spec.small["T"] = 40;
+  }
+  spec.follow = [packed](Invocation &call) {
+    call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
+    if (packed)
+      call.extents["ends"] = call.extent("S") + 1;
+  };
+  spec.check = check;
+  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
+    if (isPacked(call))
+      checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+    checkPagedContents(call, inputs[3], inputs[4], settingsOf(call, inputs));
+  };
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    auto result =
+        pagedReference(in[0], in[1], in[2], in[3], in[4], settingsOf(call, in), arithmetic);
+    return std::vector{result.o, result.lse};
+  };
+  return spec;
 }
 
 std::int64_t sectile::pagedKeys(const Invocation &call, const std::string &target) {

@@ -6,12 +6,8 @@
 
 namespace sectile {
 
-// Caches, lengths, tables and the optional inputs, in this order, behind q.
-std::vector<ArgumentSpec> pagedInputs();
-std::vector<OptionSpec> pagedOptions();
-void followPaged(Invocation &call);
-void checkPaged(const Invocation &call);
-PagedSettings pagedSettings(const Invocation &call, std::span<const HostArray> inputs);
+// All but configurations and launches; packed: the queries of sequences are chunks.
+KernelSpec pagedSpec(bool packed);
 
 // Keys of one step that suit this width and dtype.
 std::int64_t pagedKeys(const Invocation &call, const std::string &target);

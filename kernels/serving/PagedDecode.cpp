@@ -17,51 +17,16 @@ std::int64_t rowBlocks(const Invocation &call, std::int64_t m) {
 } // namespace
 
 KernelSpec sectile::pagedDecodeSpec() {
-  KernelSpec spec;
+  KernelSpec spec = pagedSpec(false);
   spec.name = "paged_decode";
   spec.summary = "attention of one query per sequence over keys and values in pages";
-  spec.arguments = {{.name = "q",
-                     .axes = {"S", "Hq", "D"},
-                     .dtypes = {DType::float16, DType::bfloat16, DType::float32},
-                     .doc = "the last token of each sequence; D from 16 to 256"}};
-  for (ArgumentSpec &input : pagedInputs())
-    spec.arguments.push_back(std::move(input));
-  spec.arguments.push_back({.name = "o",
-                            .output = true,
-                            .axes = {"S", "Hq", "D"},
-                            .like = "q",
-                            .doc = "0 where a sequence has no keys"});
-  spec.arguments.push_back(
-      {.name = "lse",
-       .output = true,
-       .axes = {"S", "Hq"},
-       .dtypes = {DType::float32},
-       .doc = "natural logarithm of the sum of exponentials, that of the sinks included"});
-  spec.options = pagedOptions();
-  spec.config = {{"m", "heads of one program, of those that share a head of the cache"},
-                 {"n", "keys of one step"},
-                 {"splits", "parts of the keys, each with programs of its own"},
-                 {"warps", "warps of one program"},
-                 {"stages", "steps in flight"},
-                 {.name = "overlap",
-                  .doc = "1: products run beside softmax, copies of pages in a warp of their own",
-                  .least = 0,
-                  .most = 1}};
-  spec.typical = {{"S", 16},        {"Hq", 32},   {"Hkv", 8},   {"D", 128},
-                  {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
-  spec.small = {{"S", 3},       {"Hq", 4},    {"Hkv", 2}, {"D", 32},
-                {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
-  spec.follow = followPaged;
-  spec.check = checkPaged;
-  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
-    checkPagedContents(call, inputs[3], inputs[4], pagedSettings(call, inputs));
-  };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = pagedReference(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4],
-                                 pagedSettings(call, inputs), arithmetic);
-    return std::vector{result.o, result.lse};
-  };
+  spec.config = {
+      {"m", "heads of one program, of those that share a head of the cache"},
+      {"n", "keys of one step"},
+      {"splits", "parts of the keys, each with programs of its own"},
+      {"warps", "warps of one program"},
+      {"stages", "steps in flight"},
+      {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t keys = call.extent("max") * call.extent("page"), d = call.extent("D"),
                        heads = call.extent("S") * call.extent("Hkv");
