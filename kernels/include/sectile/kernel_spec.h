@@ -75,8 +75,8 @@ struct OptionSpec {
 
 // An argument in short: {"w?: [N] like x", "weight"}, {"-> y: [..., N] f32|f16 over x", "result"}.
 // After the name come the axes, then the dtypes or `like` and an argument, and then for an output
-// `or` and further dtypes, `over` and inputs, and `with` and an optional input or a flag. "?" marks an optional input, "->"
-// an output. Functions do not fit in the text.
+// `or` and further dtypes, `over` and inputs, and `with` and an optional input or a flag. "?" marks
+// an optional input, "->" an output. Functions do not fit in the text.
 struct ArgumentRow {
   struct Functions {
     decltype(ArgumentSpec::stored) stored = nullptr;

@@ -1,5 +1,5 @@
-// flash::block_list: blocks of a mask, by lists that are made on the device, against sums in float64
-// and by what is read.
+// flash::block_list: blocks of a mask, by lists that are made on the device, against sums in
+// float64 and by what is read.
 #include "FlashTest.h"
 #include "tests/unit/Processes.h"
 
@@ -56,9 +56,8 @@ TEST_P(FlashBlocksOfAnySize, AreRight) {
     const Blocks blocks(shape, blockQ, blockK, blockQ == 64);
     const auto mask = blocks.mask(device);
     check<half>(
-        device, shape, flash::plain(), flash::block_list(mask, blockQ, blockK),
-        unmodified, [&](const Place &at) { return blocks.sees(at); },
-        "blocks of " + std::to_string(blockQ));
+        device, shape, flash::plain(), flash::block_list(mask, blockQ, blockK), unmodified,
+        [&](const Place &at) { return blocks.sees(at); }, "blocks of " + std::to_string(blockQ));
   }
 }
 
@@ -159,11 +158,10 @@ TEST_P(FlashBlocks, OthersAreNotVisited) {
   const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
   const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
   const Stream stream = device.stream();
-  const auto [o, lse] =
-      flash::attend(stream, q, k, v, flash::plain(), visibility, {.scale = 0.25});
+  const auto [o, lse] = flash::attend(stream, q, k, v, flash::plain(), visibility, {.scale = 0.25});
   expectNear(o, wanted.o, 4e-3, "o");
-  const auto gradients = flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), visibility,
-                                         {.scale = 0.25});
+  const auto gradients =
+      flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), visibility, {.scale = 0.25});
   expectNear(gradients.dq, wanted.dq, 4e-3, "dq");
 }
 
