@@ -192,6 +192,8 @@ void expectFloatsRoundToResults(const Device &device, const std::string &kernel,
   const auto floats = execute(device, filled.call, config, filled.inputs).outputs;
   ASSERT_EQ(rounded.size(), floats.size());
   for (std::size_t i = 0; i < floats.size(); ++i) {
+    if (rounded[i].data.empty()) // a gradient of what there is not
+      continue;
     HostArray expected(rounded[i].dtype, rounded[i].shape);
     expected.assign(floats[i].to_double());
     EXPECT_EQ(expected.data, rounded[i].data) << i;
