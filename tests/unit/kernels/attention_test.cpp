@@ -202,7 +202,7 @@ void expectFloatsRoundToResults(const Device &device, const std::string &kernel,
 
 // Results as f32 numbers become those of q's dtype where they are rounded, in each of the ways to
 // launch: by blocks of one head, and by all heads that share keys, in one part and in several.
-TEST_P(AttentionAnywhere, ResultsMayBeFloats) {
+void expectFloatsRoundToResults(const Device &device) {
   expectFloatsRoundToResults(device, "attention", {{"Sq", 70}, {"Sk", 50}});
   expectFloatsRoundToResults(device, "attention", {{"Sq", 2}, {"Sk", 40}});
   expectFloatsRoundToResults(device, "attention", {{"Sq", 2}, {"Sk", 600}}, {{"splits", 3}});
@@ -210,6 +210,11 @@ TEST_P(AttentionAnywhere, ResultsMayBeFloats) {
     expectFloatsRoundToResults(device, "attention_backward",
                                {{"Hq", 2}, {"Hkv", 1}, {"Sq", 40}, {"Sk", 50}},
                                {{"kv_parts", parts}});
+}
+TEST_P(AttentionAnywhere, ResultsMayBeFloats) { expectFloatsRoundToResults(device); }
+TEST_P(Attention, ResultsMayBeFloats) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  expectFloatsRoundToResults(device);
 }
 
 TEST_P(Attention, HeadWidths) {
