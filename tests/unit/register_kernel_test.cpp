@@ -327,7 +327,7 @@ TEST(RegisterKernel, RowsOfTextAreRead) {
   const auto only = [](const Invocation &) { return DType::float16; };
   spec.add_arguments({{"a?:[M,1|N]  i64 | u8", "first"},
                       {"b: [] like a"},
-                      {"->c: [..., 3] like a over a, b with a", "third"},
+                      {"->c: [..., 3] like a or f32|f64 over a, b with a", "third"},
                       {"-> d: [M]", "", {.dtype_by = only}}});
   ASSERT_EQ(spec.arguments.size(), 4u);
   const ArgumentSpec &a = spec.arguments[0], &c = spec.arguments[2];
@@ -338,6 +338,7 @@ TEST(RegisterKernel, RowsOfTextAreRead) {
   EXPECT_TRUE(spec.arguments[1].axes.empty());
   EXPECT_EQ(c.over, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(c.like + c.with, "aa");
+  EXPECT_EQ(c.also, (std::vector{DType::float32, DType::float64}));
   EXPECT_EQ(spec.arguments[3].dtype_by({}), DType::float16);
 
   spec.add_options(
