@@ -12,7 +12,7 @@ namespace sectile {
 
 class Workspace {
 public:
-  // That of a stream, or of its part of the capture under way; it lasts as long.
+  // That of a stream, or of its part of the capture in progress; it lasts as long.
   static std::shared_ptr<Workspace> of(const Stream &stream);
 
   // From here to the end of the lock what is taken is the caller's.

@@ -19,8 +19,8 @@ struct StreamImpl;
 /// Things that a graph keeps.
 using Kept = std::set<std::shared_ptr<const void>>;
 
-/// A capture under way; one that another library began lasts as long as its graph. Work of several
-/// streams may be part of it.
+/// A capture in progress; one that another library began lasts as long as its graph. Work of
+/// several streams may be part of it.
 struct Capture {
   const uint64_t id;  ///< DeviceImpl::captureOf of its streams
   void *const stream; ///< that it was begun in; null where another library began it

@@ -244,7 +244,7 @@ private:
     hinted(b, access, store);
   }
 
-  /// What makes a fence one of shared memory alone: loads from global memory stay under way.
+  /// What makes a fence one of shared memory alone: loads from global memory stay in flight.
   static MDNode *sharedOnly(IRBuilder<> &b) {
     LLVMContext &context = b.getContext();
     return MDNode::get(context, {MDString::get(context, "amdgpu-synchronize-as"),

@@ -607,7 +607,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::TensorStoreWaitOp wait) {
         hooks.tensorStoresWait(b, wait.getLater(), wait.getWritten());
       })
-      // A target without asynchronous copies has none under way.
+      // A target without asynchronous copies has none in flight.
       .Case([&](cta::AsyncCommitOp) {
         if (target.asyncCopy)
           hooks.asyncCommit(b);

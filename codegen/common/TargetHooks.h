@@ -172,7 +172,7 @@ public:
     llvm::Value *buffer;
     MatrixDescriptor place;
   };
-  /// Before the first of several matrix instructions that are under way together: registers that
+  /// Before the first of several matrix instructions that are in flight together: registers that
   /// were written are theirs from here on.
   virtual void warpgroupBegin(llvm::IRBuilder<> &b) const;
   /// One of them, whose A is in shared memory or, as words, in registers. Replaces acc, the f32 of
@@ -183,7 +183,7 @@ public:
                             llvm::MutableArrayRef<llvm::Value *> acc) const;
   /// After the last of them.
   virtual void warpgroupCommit(llvm::IRBuilder<> &b) const;
-  /// Waits until at most the `pending` latest of what was committed are under way. Replaces sums of
+  /// Waits until at most the `pending` latest of what was committed are in flight. Replaces sums of
   /// the others by their values.
   virtual void warpgroupWait(llvm::IRBuilder<> &b, unsigned pending,
                              llvm::MutableArrayRef<llvm::Value *> sums) const;

@@ -24,7 +24,7 @@ def Cta_Dialect : Dialect {
     *acquires* a slot (it is free to be overwritten), issues copies into it and *commits* it; the consumer *waits* for
     it (its data can be read) and *releases* it. `slot` operands count uses: use i lives in buffer i modulo the depth.
     Uses are produced and consumed in order, from 0 on, for as long as the channel lives: loops carry the count on, nested
-    ones too. All paths to a place leave equally many uses under way. How the target waits, by counting groups of
+    ones too. All paths to a place leave equally many uses in flight. How the target waits, by counting groups of
     copies or otherwise, is for `lower-channels` to say.
   }];
   let useDefaultTypePrinterParser = 1;
@@ -336,7 +336,7 @@ def Cta_TensorStoreWaitOp : Cta_Op<"tensor_store_wait",
   let summary = "wait until the copy engine has read these buffers, of all stores so far";
   let description = [{
     The thread that had them stored waits: the others see it after a barrier. `later`: how many stores came after theirs,
-    which may still be under way. `written`: until memory has what they store, too. Where `when` is false there is nothing
+    which may still be in flight. `written`: until memory has what they store, too. Where `when` is false there is nothing
     to wait for.
   }];
   let arguments = (ins Variadic<Cta_BufferType>:$buffers, Optional<I1>:$when,
@@ -453,7 +453,7 @@ def Cta_AsyncCommitOp : Cta_Op<"async_commit", [MemoryEffects<[MemRead<Cta_Share
 }
 
 def Cta_AsyncWaitOp : Cta_Op<"async_wait", [MemoryEffects<[MemRead<Cta_SharedMemory>, MemWrite<Cta_SharedMemory>]>]> {
-  let summary = "wait until at most `pending` groups of this thread's copies are under way";
+  let summary = "wait until at most `pending` groups of this thread's copies are in flight";
   let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative]>:$pending);
   let assemblyFormat = "$pending attr-dict";
 }

@@ -52,19 +52,20 @@ public:
 
   // Of the scores that softmax took.
   Tile<float> ofScores(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
-    return ofSeen(ofAll(query, valueProducts));
+    return maskedWhereHidden(ofAll(query, valueProducts));
   }
 
   // Of the scaled products.
   Tile<float> ofProducts(const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
     const auto gradients = ofAll(query, valueProducts);
-    return ofSeen(block.modified ? block.modified->gradient(0, gradients).value_or(zeros_like(p))
+    return maskedWhereHidden(block.modified
+                                 ? block.modified->gradient(0, gradients).value_or(zeros_like(p))
                                  : gradients);
   }
 
   // Of a learned operand, for each pair: of its slot.
   Tile<float> ofSlot(int slot, const QueryBlock<T> &query, const Tile<float> &valueProducts) const {
-    return ofSeen(
+    return maskedWhereHidden(
         block.modified->gradient(slot, ofAll(query, valueProducts)).value_or(zeros_like(p)));
   }
 
@@ -73,9 +74,9 @@ private:
     return p * ((scores.config.dropout ? valueProducts * dropped : valueProducts) - query.delta);
   }
   // What is hidden may be anything, NaN too.
-  Tile<float> ofSeen(const Tile<float> &x) const {
+  Tile<float> maskedWhereHidden(const Tile<float> &x) const {
     return block.hides ? where(block.scores == -infinity, 0.0f, x)
-                       : scores.hide(x, 0.0f, at, visits, true);
+                       : scores.mask(x, 0.0f, at, visits, true);
   }
 
   const Scores &scores;

@@ -145,19 +145,19 @@ struct BandBlock {
   int rows;
   Int column;
   int columns;
-  bool keysFirst = false;  // a tile is [columns, rows] instead of [rows, columns]
-  bool queriesToo = false; // what queries behind the last see is asked for, too
+  bool keysFirst = false;         // a tile is [columns, rows] instead of [rows, columns]
+  bool withQueryGradient = false; // what queries behind the last see is asked for, too
 
   Bool visible() const {
     auto i = expand(row + arange(0, rows), keysFirst ? 0 : 1);
     auto j = expand(column + arange(0, columns), keysFirst ? 1 : 0);
-    return queriesToo ? band.visible(i, j) : band.visibleKeys(i, j);
+    return withQueryGradient ? band.visible(i, j) : band.visibleKeys(i, j);
   }
   // x with `hidden` in place of what is not visible. Most blocks are wholly visible, and compare
   // nothing.
-  Tile<float> hide(Tile<float> x, float hidden) const {
-    auto all = queriesToo ? band.allVisible(row, rows, column, columns)
-                          : band.allKeysVisible(row, rows, column, columns);
+  Tile<float> mask(Tile<float> x, float hidden) const {
+    auto all = withQueryGradient ? band.allVisible(row, rows, column, columns)
+                                 : band.allKeysVisible(row, rows, column, columns);
     when(!all, [&] { x = where(visible(), x, hidden); });
     return x;
   }

@@ -21,7 +21,7 @@ template <class T> struct BlockOperands {
 //   matrix units   Q K(i)   P(i-1) V(i-1)   Q K(i+1)   P(i) V(i)
 //   threads                 softmax(i)                 softmax(i+1)
 //
-// Warps of their own copy keys and values, so that the warpgroups do not wait for each other.
+// A producer partition copies keys and values, so that the warpgroups do not wait for each other.
 template <class T, class OperandsOf>
 void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, const Visits &steps,
             OperandsOf &&operandsOf, const Scores &scores, const LoopOptions &how) {
@@ -76,11 +76,11 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
   auto query = q.tile(m, config.width).load(block, 0);
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks)
-    softmax.enter(scores.beside(sinkScores(sinks, config.sinks)));
+    softmax.absorb(scores.beside(sinkScores(sinks, config.sinks)));
   takeIn(softmax, query, block, scores.keys(block, false), k, v, scores);
   auto output = softmax.result();
   o.tile(m, config.valueWidth)
-      .store(block, 0, config.dropout ? output * scores.numbers.grow : output);
+      .store(block, 0, config.dropout ? output * scores.numbers.dropoutScale : output);
   lse.tile(m).store(block, softmax.logarithm());
 }
 
@@ -106,7 +106,7 @@ void attendPacked(const Int &block, const Int &part, const Int &parts, const Vie
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks) {
     auto r = arange(0, config.sinks);
-    softmax.enter(scores.beside(
+    softmax.absorb(scores.beside(
         load(sinks.ptr() + expand(cast<std::int64_t>(row % config.group) * sinks.stride(0), 1) +
                  expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
              expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity)));

@@ -31,7 +31,7 @@ struct OnlineSoftmax {
 
   // Scores that rows have beside those of their keys, without values: [N] for all rows, or [rows,
   // N]. To be called once, before any others.
-  void enter(const Tile<float> &scores) {
+  void absorb(const Tile<float> &scores) {
     auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
     auto top = max(own, 1);
     auto base = where(top == -infinity, 0.0f, inLog2(top));
@@ -72,8 +72,8 @@ struct OnlineSoftmax {
 
   // 0 for rows that saw nothing.
   Tile<float> result() const {
-    auto grow = 1.0f / where(total == 0.0f, 1.0f, total);
-    return output * expand(valueScales ? grow * valueScales->unit : grow, 1);
+    auto normalizer = 1.0f / where(total == 0.0f, 1.0f, total);
+    return output * expand(valueScales ? normalizer * valueScales->unit : normalizer, 1);
   }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {

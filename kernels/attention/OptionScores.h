@@ -9,10 +9,10 @@ namespace sectile::blockwise {
 // What the options take in numbers, as a kernel's parameters have it.
 struct OptionNumbers {
   Float cap;
-  Int left, right, apart;
+  Int left, right, minDistance;
   Float nearBase, nearPeak, nearDecay;
 };
-SECTILE_STRUCT(OptionNumbers, cap, left, right, apart, nearBase, nearPeak, nearDecay)
+SECTILE_STRUCT(OptionNumbers, cap, left, right, minDistance, nearBase, nearPeak, nearDecay)
 
 // All of them: bias and mask are [B, Hq, Sq, Sk], or of packed sequences [Hq, Tq, Mk].
 template <class T, int N = 4> struct OptionArguments {
@@ -76,9 +76,9 @@ public:
     std::optional<Bool> seen;
     if (config.mask)
       seen = mask(at);
-    if (config.apart) {
-      const Bool apart = abs(distance(at)) >= numbers.apart;
-      seen = seen ? *seen && apart : apart;
+    if (config.minDistance) {
+      const Bool distant = abs(distance(at)) >= numbers.minDistance;
+      seen = seen ? *seen && distant : distant;
     }
     return seen;
   }
@@ -138,7 +138,7 @@ inline Arguments<blockwise::OptionNumbers> optionNumbers(const AttentionNumbers 
   return {numbers.cap,
           numbers.left,
           numbers.right,
-          numbers.apart,
+          numbers.minDistance,
           static_cast<float>(near.base),
           static_cast<float>(near.peak),
           static_cast<float>(near.decay)};

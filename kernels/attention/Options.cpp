@@ -187,7 +187,7 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
   drops = p > 0;
   seed = drops ? call.options.seed("seed") : 0;
   threshold = weightThreshold(p);
-  grow = static_cast<float>(1 / (1 - threshold * 0x1p-32));
+  dropoutScale = static_cast<float>(1 / (1 - threshold * 0x1p-32));
   exact = isExact(call);
   if (call.has("sinks"))
     sinks = static_cast<int>(powerAtLeast(std::max<std::int64_t>(call.extent("R"), 1)));
@@ -216,7 +216,7 @@ OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers
           .mask = takes(use.call, "mask"),
           .cap = numbers.cap > 0,
           .near = numbers.near.has_value(),
-          .apart = numbers.apart > 0};
+          .minDistance = numbers.minDistance > 0};
 }
 
 AnyTensor sectile::anyTensor(const Use &use, const std::string &name) {
@@ -255,7 +255,7 @@ bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {
 
 Arguments<flash::Numbers> sectile::launchNumbers(const AttentionNumbers &numbers,
                                                  std::int64_t group) {
-  return {group, numbers.scale, numbers.seed, numbers.threshold, numbers.grow};
+  return {group, numbers.scale, numbers.seed, numbers.threshold, numbers.dropoutScale};
 }
 
 std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,

@@ -43,11 +43,11 @@ struct AttentionNumbers {
   bool drops = false;
   std::uint64_t seed = 0;
   std::uint32_t threshold = 0; // of Dropout
-  float grow = 1;              // 1 / (1 - p)
+  float dropoutScale = 1;      // 1 / (1 - p)
   bool exact = true;           // f32 products; it does not matter for other types
   int sinks = 0;               // of a head, up to the next power of two
   std::optional<Nearness> near = {};
-  std::int64_t apart = 0; // how far at least a query and a key that it sees are
+  std::int64_t minDistance = 0; // how far at least a query and a key that it sees are
 
   explicit AttentionNumbers(const Invocation &call);
 };
@@ -55,10 +55,10 @@ struct AttentionNumbers {
 // Which options there are.
 struct OptionFlags {
   bool left = false, right = false, bias = false, mask = false, cap = false;
-  bool near = false, apart = false;
+  bool near = false, minDistance = false;
   bool adds = false; // the gradient of the bias to what is there
 };
-SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, apart, adds)
+SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, minDistance, adds)
 
 // What the kernels' code depends on.
 struct AttentionConfig : flash::LoopConfig, OptionFlags {};

@@ -32,7 +32,7 @@ std::int64_t splitsFor(const Invocation &call, const Config &config, const std::
 
 // As many parts as take least time by this count, in bytes that are read meanwhile. A program has a
 // multiprocessor to itself, and fewer than three fifths of them read slower than all. A wave of
-// programs begins with nothing under way, a merge is a launch, and parts are written and read.
+// programs begins with nothing in flight, a merge is a launch, and parts are written and read.
 std::int64_t sectile::keyParts(std::int64_t blocks, std::int64_t steps, double bytes,
                                double partBytes, double slack, const std::string &target) {
   constexpr double waveBytes = 3e6, mergeBytes = 12e6;

@@ -88,15 +88,15 @@ struct Scores {
             config.n, keysFirst,    config.group, nullptr};
   }
 
-  // Of block i of the rows. queriesToo: rows behind the last query see nothing.
-  Visits keys(const Int &i, bool queriesToo) const {
+  // Of block i of the rows. withQueryGradient: rows behind the last query see nothing.
+  Visits keys(const Int &i, bool withQueryGradient) const {
     const PackedRows packed{config.group};
     const Int first = packed.query(i * config.m), last = first + (packed.queries(config.m) - 1);
     const flash::Interval least = visibility.keysOf(sequence, first),
                           most = visibility.keysOf(sequence, last);
     Visits result = between(least, most, sequence.keys, config.n);
     result.restrictTo(visibility.keyBlocks(sequence, i));
-    if (queriesToo)
+    if (withQueryGradient)
       result.wholeLast = where(last < sequence.queries, result.wholeLast, -1);
     return result;
   }
@@ -113,7 +113,7 @@ struct Scores {
 
   // Of products of queries and keys. differentiates: the result knows its derivative by slot 0.
   ScoredBlock scored(const Tile<float> &products, const Int &i, const Int &j, const Visits &visits,
-                     bool queriesToo, bool differentiates = false) const {
+                     bool withQueryGradient, bool differentiates = false) const {
     ScoredBlock result;
     result.scores = products;
     flash::LearnedUses learned;
@@ -138,7 +138,7 @@ struct Scores {
       when(!*whole, hideUnseen);
     else
       hideUnseen();
-    result.scores = hide(result.scores, -infinity, here, visits, queriesToo);
+    result.scores = mask(result.scores, -infinity, here, visits, withQueryGradient);
     return result;
   }
 
@@ -157,8 +157,8 @@ struct Scores {
 
   // x with `hidden` in place of what intervals hide. Most blocks are wholly visible, and compare
   // nothing.
-  Tile<float> hide(Tile<float> x, float hidden, const flash::At &here, const Visits &visits,
-                   bool queriesToo) const {
+  Tile<float> mask(Tile<float> x, float hidden, const flash::At &here, const Visits &visits,
+                   bool withQueryGradient) const {
     const auto whole =
         keysFirst ? visits.areWhole(here.row, config.m) : visits.areWhole(here.column, config.n);
     when(!whole, [&] {
@@ -168,7 +168,7 @@ struct Scores {
       Int last = sequence.keys - 1;
       if (seen.last)
         last = minimum(last, *seen.last);
-      if (queriesToo)
+      if (withQueryGradient)
         last = where(query < sequence.queries, last, -1);
       Bool visible = key <= last;
       if (seen.first)
@@ -186,7 +186,7 @@ struct Scores {
   }
   // 0 where dropout takes a weight away, else 1 / (1 - p).
   Tile<float> dropped(const Int &i, const Int &j) const {
-    return where(kept(i, j), numbers.grow, 0.0f);
+    return where(kept(i, j), numbers.dropoutScale, 0.0f);
   }
 
 private:

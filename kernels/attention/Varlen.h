@@ -35,7 +35,7 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
                                int size, const Int &program) {
   const Int sequences = starts.extent(0) - 1;
   auto firstBlock = [&](const Int &s) { return tokensOf(starts, s, total).first / size + s; };
-  // By halves, which scalars do: where a tile is reduced for it, no warps of their own can copy.
+  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
   Int halvings = 0;
   for (int bit = 0; bit < 30; ++bit)
     halvings += where(sequences > (1 << bit), 1, 0);

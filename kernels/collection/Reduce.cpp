@@ -151,7 +151,7 @@ KernelSpec sectile::reduceSpec() {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
     if (rows >= programs || n <= longestPart) {
       Config config = many(call, target);
-      // More warps have more loads under way, which is all that a sum waits for.
+      // More warps have more loads in flight, which is all that a sum waits for.
       std::int64_t &warps = config["warps"];
       if (warps == 4 && config["block"] * config["rows"] > 32 * warps * warpSize(target))
         warps = 8;

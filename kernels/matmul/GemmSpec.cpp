@@ -84,7 +84,7 @@ std::int64_t splitsFor(std::int64_t programs, std::int64_t tiles, std::int64_t s
       std::min(programs / std::max<std::int64_t>(tiles, 1), steps / leastSteps), 1, mostSplits);
 }
 
-// Reading the weights is what takes the time: lines of 256 bytes, and as many of them under way as
+// Reading the weights is what takes the time: lines of 256 bytes, and as many of them in flight as
 // there is room for.
 ProductConfig configForFewRows(const ProductShape &shape, std::int64_t units) {
   const std::int64_t n = shape.batches * ceilDiv(shape.columns, 64) >= units ? 64 : 32,
@@ -115,7 +115,7 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   const std::int64_t tiles =
       ceilDiv(shape.rows, tile) * ceilDiv(shape.columns, tile) * shape.batches;
   // Waiting for memory is what takes the time then, and where there is less than a tile for each
-  // multiprocessor: more of it is under way in longer steps and by more programs.
+  // multiprocessor: more of it is in flight in longer steps and by more programs.
   const bool waits = matrices && !small && (tile < most || tiles <= units);
   const bool skinny = waits && tile < most;
   const std::int64_t depth = (call.dtype("a") == DType::float32 ? 16 : 32) * (waits ? 2 : 1);

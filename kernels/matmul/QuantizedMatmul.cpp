@@ -129,9 +129,9 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.dtype("a");
   const std::int64_t group = call.options.integer("group"), rows = call.extent("M");
   const auto inGroup = [&](std::int64_t most) { return std::min(group & -group, most); };
-  const auto fields = [&](const ProductConfig &config, bool apart) {
+  const auto fields = [&](const ProductConfig &config, bool decodeFirst) {
     Config result = productFields(call, config, target);
-    result["apart"] = apart;
+    result["decode_first"] = decodeFirst;
     return result;
   };
   if (!hasMatrixUnits(target, dtype))
@@ -147,7 +147,7 @@ Config defaults(const Invocation &call, const std::string &target) {
           target);
     return fields(tile, true);
   }
-  // Of few rows, reading the weights takes the time: more of them are under way.
+  // Of few rows, reading the weights takes the time: more of them are in flight.
   const bool few = rows <= 64;
   return fields({.m = rows <= 16 ? 16
                       : few      ? 32
@@ -161,15 +161,15 @@ Config defaults(const Invocation &call, const std::string &target) {
 
 void apply(Use &use) {
   const auto config = use.config_as<QuantizedConfig>();
-  const bool apart = use.field("apart");
-  if (!apart && config.group % config.k != 0)
+  const bool decodeFirst = use.field("decode_first");
+  if (!decodeFirst && config.group % config.k != 0)
     throw InputError("quantized_matmul: configuration field 'k' is " + std::to_string(config.k) +
                      ", which does not divide the group of " + std::to_string(config.group));
   const std::int64_t columns = use.extent("N"), inner = use.extent("K"),
                      programs = ceilDiv(use.extent("M"), config.m) * ceilDiv(columns, config.n);
   for_dtype<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {
     for_dtype<std::uint8_t, std::int8_t>(use.call.dtype("w"), [&]<class Code>(Code) {
-      if (!apart) {
+      if (!decodeFirst) {
         use(quantizedMatmul<T, Code>, programs, config);
         return;
       }
@@ -210,7 +210,7 @@ KernelSpec sectile::quantizedMatmulSpec() {
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.config = productFieldSpecs(
       "order", "depth of one step; divides `group`",
-      {{"apart", "1: the weights are decoded before the product, into scratch memory"}});
+      {{"decode_first", "1: the weights are decoded before the product, into scratch memory"}});
   spec.neutral = {"order", "stages"};
   spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 20}, {"N", 50}, {"K", 160}};
@@ -230,10 +230,10 @@ KernelSpec sectile::quantizedMatmulSpec() {
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const bool apart = config.at("apart");
+         const bool decodeFirst = config.at("decode_first");
          const std::int64_t sums = sumsOfThread(config, target);
-         return sums >= 4 && sums <= (apart ? 128 : 64) &&
-                (apart || call.options.integer("group") % config.at("k") == 0);
+         return sums >= 4 && sums <= (decodeFirst ? 128 : 64) &&
+                (decodeFirst || call.options.integer("group") % config.at("k") == 0);
        }}};
   spec.apply = apply;
   return spec;

@@ -74,7 +74,7 @@ Kernel scaledMatmul{
         // With copies by other warps nothing holds the warpgroups together: one scales while
         // another multiplies.
         const LoopOptions options = copiedApart(config.persistent);
-        // The scales are loaded blocks ahead: behind the copies that are under way, they take
+        // The scales are loaded blocks ahead: behind the copies that are in flight, they take
         // longer than a block does.
         const int ahead = config.persistent ? 2 : 1;
         std::vector<Tile<float>> rows, columns;

@@ -95,7 +95,7 @@ Tile<Sum> sumOfSplits(const View<Sum, 3> &parts, const PartLayout &layout, int s
                        slice.rows, slice.columns);
   };
   auto sums = partAt(0);
-  // Loads of several parts are under way at once.
+  // Loads of several parts are in flight at once.
   for (auto part : range(1, splits, {.unroll = std::min(splits - 1, 16)}))
     sums += partAt(part);
   return sums;

@@ -38,7 +38,7 @@ private:
   int group, cluster;
 };
 
-// Of a loop over the steps of a product: with loads by warps of their own, or as the compiler
+// Of a loop over the steps of a product: with loads by a producer partition, or as the compiler
 // decides.
 inline LoopOptions copiedApart(bool wanted) {
   return {.warp_specialize = wanted ? std::optional(true) : std::nullopt};

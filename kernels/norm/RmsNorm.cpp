@@ -64,7 +64,7 @@ Kernel rmsNorm{
 
       if (config.whole) {
         auto values = take(0);
-        auto weight = weightOf(0); // under way while the sum is made
+        auto weight = weightOf(0); // in flight while the sum is made
         write(0, values * scaleOf(sum(values * values, 1)), weight);
         return;
       }

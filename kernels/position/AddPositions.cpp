@@ -27,7 +27,7 @@ Kernel addPositions{
       auto from = x.tile(batches, m, block);
       auto to = y.tile(batches, m, block);
       auto sums = [&](const Int &i) {
-        auto values = from.load(batch, group, i); // under way while the angles are made
+        auto values = from.load(batch, group, i); // in flight while the angles are made
         auto added = expand(embeddings.at(i * block), 0);
         return cast<float>(values) * scale + added;
       };

@@ -41,7 +41,7 @@ AttentionNumbers farNumbers(const Invocation &call) {
   else if (numbers.leftBounded && numbers.left < window)
     numbers.left = -window;
   else
-    numbers.apart = window;
+    numbers.minDistance = window;
   numbers.sinks = 0; // the near ones have them
   return numbers;
 }

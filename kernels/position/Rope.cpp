@@ -47,7 +47,7 @@ template <class T>
 SECTILE_STRUCT(RopeArguments<T>, x, positions, y, offset, step, gains)
 
 // A program turns the same rows of several heads at once: their angles are the same, and are made
-// while the rows are under way.
+// while the rows are in flight.
 template <class T>
 Kernel rope{
     "rope", [](const RopeArguments<T> &a, const RopeConfig &config) {
@@ -55,7 +55,7 @@ Kernel rope{
       auto block = program_id(0), batch = program_id(2);
       const PieceTile<2> tile{{config.heads, config.m}, {program_id(1), block}};
       const auto rows = loadPieces(a.x.at(batch), tile, shape);
-      const auto turn = [&](const auto &positions) {
+      const auto rotatedAt = [&](const auto &positions) {
         const SinCos angles = rotationAngles(positions, shape, a.step);
         const auto weighed = [&](Pieces<float> pieces) {
           for (std::size_t i = 0; config.weighs && i < pieces.size(); ++i)
@@ -68,8 +68,8 @@ Kernel rope{
         return config.back ? rotated(weighed(inFloat(rows))) : weighed(rotated(inFloat(rows)));
       };
       storePieces(a.y.at(batch), tile, shape,
-                  config.given ? turn(a.positions.at(batch).tile(config.m).load(block))
-                               : turn(block * config.m + arange(0, config.m) + a.offset));
+                  config.given ? rotatedAt(a.positions.at(batch).tile(config.m).load(block))
+                               : rotatedAt(block * config.m + arange(0, config.m) + a.offset));
     }};
 
 RopeOptions optionsOf(const Invocation &call, bool back) {
@@ -136,8 +136,8 @@ KernelSpec makeSpec(bool back) {
     std::optional<Tensor<std::int32_t, 2>> positions;
     if (use.has("positions"))
       positions = use.tensor<std::int32_t, 2>("positions");
-    turnRows(use, anyTensor(use, back ? "dy" : "x"), anyTensor(use, back ? "dx" : "y"),
-             optionsOf(use.call, back), use.config, positions);
+    rotateRows(use, anyTensor(use, back ? "dy" : "x"), anyTensor(use, back ? "dx" : "y"),
+               optionsOf(use.call, back), use.config, positions);
   };
   return spec;
 }
@@ -153,9 +153,9 @@ Config sectile::rowTiles(std::int64_t heads, std::int64_t dims) {
           {"warps", 4}};
 }
 
-void sectile::turnRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,
-                       const Config &tiles,
-                       const std::optional<Tensor<std::int32_t, 2>> &positions) {
+void sectile::rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y,
+                         const RopeOptions &options, const Config &tiles,
+                         const std::optional<Tensor<std::int32_t, 2>> &positions) {
   RopeConfig config;
   for_each_field(config, [&](std::string_view name, auto &value) {
     if (const auto field = tiles.find(std::string(name)); field != tiles.end())

@@ -31,7 +31,7 @@ std::optional<Nearness> nearness(const Invocation &call) {
 }
 
 // How rows are turned, the first of which has position `first`; `back`: their gradients.
-RopeOptions turning(const Invocation &call, std::int64_t first, bool back = false) {
+RopeOptions rotation(const Invocation &call, std::int64_t first, bool back = false) {
   RopeOptions result = ropeOptions(call);
   result.offset = first;
   result.back = back;
@@ -48,15 +48,15 @@ RopeOptions turning(const Invocation &call, std::int64_t first, bool back = fals
                           .boostDecay = number("boost_decay")};
   return result;
 }
-RopeOptions turningQueries(const Invocation &call, bool back = false) {
-  return turning(call, call.extent("Sk") - call.extent("Sq"), back);
+RopeOptions queryRotation(const Invocation &call, bool back = false) {
+  return rotation(call, call.extent("Sk") - call.extent("Sq"), back);
 }
 
-void turn(Use &use, const AnyTensor &from, const AnyTensor &to, const RopeOptions &options) {
-  turnRows(use, from, to, options, rowTiles(from.extents[1], from.extents[3]));
+void rotate(Use &use, const AnyTensor &from, const AnyTensor &to, const RopeOptions &options) {
+  rotateRows(use, from, to, options, rowTiles(from.extents[1], from.extents[3]));
 }
 // In scratch memory.
-AnyTensor turned(Use &use, const AnyTensor &rows, const RopeOptions &options) {
+AnyTensor rotated(Use &use, const AnyTensor &rows, const RopeOptions &options) {
   // Without queries nothing depends on keys. Nor is there a launch between the one that would turn
   // them and the loop that reads them ahead of its wait.
   if (use.extent("Sq") == 0 || use.extent("Hq") == 0)
@@ -64,7 +64,7 @@ AnyTensor turned(Use &use, const AnyTensor &rows, const RopeOptions &options) {
   AnyTensor result;
   for_dtype<half, bfloat16, float>(
       rows.dtype, [&]<class T>(T) { result = use.workspace<T, 4>(rows.as<T, 4>().extents()); });
-  turn(use, rows, result, options);
+  rotate(use, rows, result, options);
   return result;
 }
 
@@ -81,9 +81,9 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
 
 std::vector<HostArray> turnedInputs(const Invocation &call, std::span<const HostArray> inputs,
                                     Arithmetic arithmetic) {
-  std::vector<HostArray> turned(inputs.begin(), inputs.end());
-  turned[0] = ropeReference(inputs[0], {}, turningQueries(call), arithmetic);
-  turned[1] = ropeReference(inputs[1], {}, turning(call, 0), arithmetic);
+  std::vector<HostArray> rotated(inputs.begin(), inputs.end());
+  rotated[0] = ropeReference(inputs[0], {}, queryRotation(call), arithmetic);
+  rotated[1] = ropeReference(inputs[1], {}, rotation(call, 0), arithmetic);
   return turned;
 }
 
@@ -108,7 +108,7 @@ KernelSpec rotarySpec(KernelSpec spec, bool expo) {
   spec.check = [](const Invocation &call) {
     checkAttention(call);
     checkRotation(call);
-    if (isExposb(call) && turning(call, 0).gains->width <= 0)
+    if (isExposb(call) && rotation(call, 0).gains->width <= 0)
       refuse(call, "option 'gain_width' must be above 0");
   };
   if (expo)
@@ -129,8 +129,8 @@ KernelSpec forwardSpec(bool expo) {
   };
   spec.apply = [](Use &use) {
     AttentionTensors tensors(use);
-    tensors.q = turned(use, tensors.q, turningQueries(use.call));
-    tensors.k = turned(use, tensors.k, turning(use.call, 0));
+    tensors.q = rotated(use, tensors.q, queryRotation(use.call));
+    tensors.k = rotated(use, tensors.k, rotation(use.call, 0));
     launchAttention(use, numbersOf(use.call), tensors);
   };
   return spec;
@@ -143,17 +143,17 @@ KernelSpec backwardSpec(bool expo) {
                       Arithmetic arithmetic) {
     auto gradients =
         backwardReference(settingsOf)(call, turnedInputs(call, in, arithmetic), arithmetic);
-    gradients[0] = ropeReference(gradients[0], {}, turningQueries(call, true), arithmetic);
-    gradients[1] = ropeReference(gradients[1], {}, turning(call, 0, true), arithmetic);
+    gradients[0] = ropeReference(gradients[0], {}, queryRotation(call, true), arithmetic);
+    gradients[1] = ropeReference(gradients[1], {}, rotation(call, 0, true), arithmetic);
     return gradients;
   };
   spec.apply = [](Use &use) {
     GradientTensors tensors(use);
-    tensors.q = turned(use, tensors.q, turningQueries(use.call));
-    tensors.k = turned(use, tensors.k, turning(use.call, 0));
+    tensors.q = rotated(use, tensors.q, queryRotation(use.call));
+    tensors.k = rotated(use, tensors.k, rotation(use.call, 0));
     launchAttentionGradients(use, numbersOf(use.call), tensors);
-    turn(use, tensors.dq, tensors.dq, turningQueries(use.call, true));
-    turn(use, tensors.dk, tensors.dk, turning(use.call, 0, true));
+    rotate(use, tensors.dq, tensors.dq, queryRotation(use.call, true));
+    rotate(use, tensors.dk, tensors.dk, rotation(use.call, 0, true));
   };
   return spec;
 }

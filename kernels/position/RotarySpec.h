@@ -16,7 +16,7 @@ RopeOptions ropeOptions(const Invocation &call);
 Config rowTiles(std::int64_t heads, std::int64_t dims);
 // y [B, H, S, D] are the rows of x turned; y may be x. positions: [B, S], or offset, offset + 1,
 // ...
-void turnRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,
-              const Config &tiles, const std::optional<Tensor<std::int32_t, 2>> &positions = {});
+void rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,
+                const Config &tiles, const std::optional<Tensor<std::int32_t, 2>> &positions = {});
 
 } // namespace sectile

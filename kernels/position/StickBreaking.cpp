@@ -34,7 +34,7 @@ Tile<float> scoresOf(const Tile<T> &rows, const Tile<T> &columns, const Float &s
                      const BandBlock &block) {
   auto products =
       dot(rows, trans(columns), zeros<float>(rows.extent(0), columns.extent(0)), Precision::ieee);
-  return block.hide(products * (scale * blockwise::log2e), -blockwise::infinity);
+  return block.mask(products * (scale * blockwise::log2e), -blockwise::infinity);
 }
 
 // log2(1 + 2^-|score|), relative error 2^-22: the minimax polynomial of log2(1 + e) / e for e from
@@ -85,7 +85,7 @@ Tile<float> restOf(const Tile<float> &shortened) { return exp(shortened * -block
 Tile<float> slopesOf(const Breaks &breaks, const BandBlock &block, const Tile<float> &changes,
                      const Tile<float> &earlier, int axis) {
   const auto all = earlier + cumsum(changes, axis);
-  return block.hide(changes - exp2(breaks.broken) * all, 0.0f);
+  return block.mask(changes - exp2(breaks.broken) * all, 0.0f);
 }
 
 Band bandOf(const Int &queries, const Int &keys) {

@@ -135,7 +135,7 @@ const Kernel statesKernel{
       auto state = zeros<float>(width, dv);
       if (config.initial_state)
         state = initial.at(batch, head).tile(width, dv).load(0, column);
-      // A chunk's steps are under way while the one before is computed and its state written.
+      // A chunk's steps are in flight while the one before is computed and its state written.
       auto nextKey = keys.load(0, 0);
       auto nextValue = values.load(0, column);
       for (auto number : range(0, cdiv(k.extent(2), chunk))) {

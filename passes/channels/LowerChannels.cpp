@@ -357,7 +357,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
     arrive(builder, loc, release.getChannels(), use, empty, /*written=*/false, when);
   }
 
-  /// Whether there is a use to release: in a loop's iterations but the first, and behind a loop
+  /// Whether there is a use to release: in a loop's iterations but the first, and after a loop
   /// that had any.
   static Value hasPrevious(OpBuilder &builder, cta::ReleaseOp release) {
     const Value count = linearCount(release.getSlot())->base;
@@ -404,7 +404,7 @@ struct LowerChannels : sectile::impl::LowerChannelsBase<LowerChannels> {
   }
 
   // Zeros in place of what a condition keeps from being copied are written whether or not somebody
-  // waits for them. The producer waits for the uses that it leaves behind.
+  // waits for them. The producer waits for the uses that it leaves.
   void drainMasked(const ChannelUses &uses) {
     DenseSet<Value> done; // by the mbarriers
     getOperation().walk([&](cta::ChannelOp channel) {

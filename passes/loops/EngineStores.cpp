@@ -150,7 +150,7 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
     if (atomic.getKind() != tile::AtomicKind::FAdd || !cta::addedAs(element))
       return "it adds no floats of 16 or 32 bits";
     if (element.isF32() && !perTile)
-      return "threads add floats of 32 bits as fast, with nothing to do behind them";
+      return "threads add floats of 32 bits as fast, with nothing left to do after them";
   }
   std::string why = whyNoTensorStore(*blockOf(store), contiguity);
   if (!why.empty())

@@ -219,8 +219,8 @@ private:
 
   // With two buffers, a copy has less than an iteration to arrive: what is needed later in the body
   // gets a wait of its own there. Of more it has at least one, and one wait (and one barrier) is
-  // better. Where warps of their own copy, what is of another iteration has mbarriers of its own:
-  // other loops go on with its ring alone.
+  // better. Where a producer partition copies, what is of another iteration has mbarriers of its
+  // own: other loops go on with its ring alone.
   static bool isDelayed(const FetchedLoad &load) { return load.load->hasAttr(delayedAttr); }
   void makeGroups(ArrayRef<FetchedLoad> loads) {
     for (const FetchedLoad &load : loads) {
@@ -250,7 +250,7 @@ private:
     for (Group &group : groups) {
       const Group *alike = llvm::find_if(groups, [&](const Group &other) {
         return &other == &group ||
-               (producer != Producer::OtherWarps && slotsOf(other) == slotsOf(group));
+               (producer != Producer::Partition && slotsOf(other) == slotsOf(group));
       });
       group.counter = alike == &group ? numCounters++ : alike->counter;
     }
@@ -266,7 +266,7 @@ private:
         }
         auto type = cta::ChannelType::get(builder.getContext(), load->slots(depth), load->buffer);
         group.channels.push_back(cta::ChannelOp::create(
-            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::OtherWarps,
+            builder, load->load->getLoc(), type, IntegerAttr(), producer == Producer::Partition,
             /*by_hand=*/false));
       }
   }
@@ -398,7 +398,7 @@ private:
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
       group.use = useOf(builder, group, group.isEarly);
-      if (producer == Producer::OtherWarps) {
+      if (producer == Producer::Partition) {
         addressesBefore(group);
         IRMapping map;
         Value always = number(builder, builder.getI1Type(), 1);
@@ -428,7 +428,7 @@ private:
       OpBuilder builder(group->consumer);
       for (Operation *read : readTile(builder, load, buffer)) {
         // Registers hold it no longer than they have to.
-        if (producer == Producer::OtherWarps)
+        if (producer == Producer::Partition)
           sink(read);
         if (!group->lastTile || group->lastTile->isBeforeInBlock(read))
           group->lastTile = read;
@@ -436,7 +436,7 @@ private:
     }
   }
 
-  // Some may be computed only behind the first reader. What they are computed from may run ahead of
+  // Some may be computed only after the first reader. What they are computed from may run ahead of
   // the loop, and so ahead of the reader.
   void addressesBefore(const Group &group) {
     AddressSlice slice(loop);

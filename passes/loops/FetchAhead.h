@@ -31,7 +31,7 @@ struct FetchedLoad {
   /// one more slot.
   bool outlivesIteration = false;
   /// Whether its ring has one slot, where the others of its loop have more: it is read early in an
-  /// iteration, and warps of their own copy the next meanwhile.
+  /// iteration, and a producer partition copies the next meanwhile.
   bool hasOneSlot = false;
 
   unsigned slots(unsigned depth) const { return hasOneSlot ? 1 : depth + outlivesIteration; }
@@ -50,7 +50,7 @@ inline constexpr llvm::StringLiteral delayedAttr = "cta.delayed";
 enum class Producer {
   Copies,    ///< asynchronous copies, stages - 1 iterations ahead
   Registers, ///< loads one iteration ahead, stored when the iteration before has been computed
-  OtherWarps ///< the engine, in the same iteration: partition-warps lets it run ahead
+  Partition  ///< the engine, in the same iteration: partition-warps lets it run ahead
 };
 
 /// Why a loop cannot issue this load of its body iterations ahead; empty when it can.

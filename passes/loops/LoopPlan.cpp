@@ -169,7 +169,7 @@ private:
     for (Operation *load : masks) {
       std::string why = whyNotByEngine(load, load->getResult(0));
       if (why.empty())
-        why = whyNotAhead(loop, load, Producer::OtherWarps, addresses);
+        why = whyNotAhead(loop, load, Producer::Partition, addresses);
       if (why.empty() && !addMask(cast<tile::LoadBlockOp>(load)))
         why = "there is no room for it";
       if (!why.empty())
@@ -197,26 +197,26 @@ private:
     SmallVector<Operation *> masks; ///< the tiles that these leave out
   };
   ComputedFrom computedFrom() {
-    SmallVector<Value> work, behind; // `behind`: a branch, or the end of an iteration
+    SmallVector<Value> work, later; // `later`: a branch, or the end of an iteration
     loop.getBody()->walk([&](cta::DotOp dot) { work.append({dot.getA(), dot.getB()}); });
     ComputedFrom found;
     DenseSet<Value> seen;
-    for (bool rowsOnly = false; !work.empty() || !behind.empty();) {
+    for (bool rowsOnly = false; !work.empty() || !later.empty();) {
       if (work.empty()) {
         rowsOnly = true;
-        std::swap(work, behind);
+        std::swap(work, later);
       }
       const Value value = work.pop_back_val();
       if (!isa<RankedTensorType>(value.getType()) || !seen.insert(value).second)
         continue;
       if (auto argument = dyn_cast<BlockArgument>(value);
           argument && argument.getOwner() == loop.getBody())
-        behind.push_back(loop.getTiedLoopYieldedValue(argument)->get());
+        later.push_back(loop.getTiedLoopYieldedValue(argument)->get());
       Operation *op = value.getDefiningOp();
       if (!op || !loop.getBody()->findAncestorOpInBlock(*op))
         continue;
       if (isa<scf::IfOp>(op)) {
-        op->walk([&](scf::YieldOp yield) { llvm::append_range(behind, yield.getOperands()); });
+        op->walk([&](scf::YieldOp yield) { llvm::append_range(later, yield.getOperands()); });
       } else if (isLoad(op)) {
         if (op->getBlock() == loop.getBody() && !tiles.contains(value))
           (rowsOnly && tileType(value).getRank() > 1 ? found.masks : found.loads).push_back(op);
@@ -396,7 +396,7 @@ private:
     // reads once, and they often, need not be.
     if (depth < (isAround() || !inFlight.empty() ? 1 : 2))
       return false;
-    plan.producer = Producer::OtherWarps;
+    plan.producer = Producer::Partition;
     plan.depth = depth;
     plan.continued = ring;
     plan.hints.push_back(hints::warpSpecialize);
@@ -457,7 +457,7 @@ private:
   /// Whether several warpgroups compute, beside their dots, and nothing but the producer's copies
   /// holds them together. Where the program makes channels itself, it states who waits for whom.
   bool canTakeTurns() {
-    return plan.producer == Producer::OtherWarps && warpsOf(kernel) > warpsOfWarpgroup &&
+    return plan.producer == Producer::Partition && warpsOf(kernel) > warpsOfWarpgroup &&
            !asynchronousDots(loop, target).empty() && !hasChannelsByHand(kernel);
   }
 
@@ -489,7 +489,7 @@ private:
     if (dots.empty() || plan.continued || !plan.inFlight.empty())
       return;
     if (dots.size() > 1) {
-      if (plan.producer != Producer::OtherWarps && !whyNotEarly.empty())
+      if (plan.producer != Producer::Partition && !whyNotEarly.empty())
         remark(dots.front(), "this dot runs beside no other work: " + whyNotEarly);
       return;
     }

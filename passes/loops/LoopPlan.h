@@ -2,7 +2,8 @@
 // by whom and how far.
 //
 // A plan is made in two steps. A dot that is delayed reads another load, and leaves a loop of the
-// last iteration behind; so the dots of all loops are planned first, and moved, before loads are.
+// last iteration after the loop; so the dots of all loops are planned first, and moved, before
+// loads are.
 #ifndef SECTILE_PASSES_LOOPS_LOOPPLAN_H
 #define SECTILE_PASSES_LOOPS_LOOPPLAN_H
 

@@ -210,14 +210,14 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       overlap(loop);
       // Beside dots in flight over the end of an iteration ptxas follows no others. Where threads
       // copy, registers hold no results that wait, and it adds waits of its own.
-      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByOthers(loop))
+      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByProducer(loop))
         overlapWithin(*loop.getBody());
     }
     getOperation().walk([](cta::DotOp dot) { dot->removeAttr(inFlightAttr); });
   }
 
-  /// Whether warps of their own copy what a dot of the loop reads.
-  static bool isFilledByOthers(scf::ForOp loop) {
+  /// Whether a producer partition copies what a dot of the loop reads.
+  static bool isFilledByProducer(scf::ForOp loop) {
     return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
       return llvm::any_of(channelsOf(dot),
                           [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
@@ -232,8 +232,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     std::optional<Packing> packing = {};   ///< what writes the registers that the dot reads
   };
 
-  /// Where a dot has to be complete: whatever needs its sums comes behind, and what is made of the
-  /// registers that it reads, for the next iteration.
+  /// Where a dot has to be complete: whatever needs its sums comes after it, and what is made of
+  /// the registers that it reads, for the next iteration.
   static ShortFlight shortFlightOf(cta::DotOp dot) {
     Block *block = dot->getBlock();
     ShortFlight flight{.dot = dot, .until = block->getTerminator()};
@@ -317,7 +317,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   }
 
   /// Waits for dots of a block before their first use in it: for each alone, so that those that
-  /// were started behind it stay in flight.
+  /// were started after it stay in flight.
   void overlapWithin(Block &block) {
     SmallVector<ShortFlight> flights;
     DenseSet<Operation *> ahead;
@@ -390,7 +390,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     return flight;
   }
 
-  /// Whether the loop counts the uses of what is released, so that it can be one of them behind.
+  /// Whether the loop counts the uses of what is released, so that it can be one of them
+  /// afterwards.
   static bool isCountedBy(scf::ForOp loop, cta::ReleaseOp release) {
     const std::optional<LinearCount> use = linearCount(release.getSlot());
     auto counted = use ? dyn_cast_if_present<BlockArgument>(use->base) : BlockArgument();
@@ -489,13 +490,13 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     dot.erase();
   }
 
-  // Waits for a result that the loop carries on, behind another wait or else at the end.
-  static void waitFor(scf::ForOp loop, Flight &flight, Operation *behind) {
+  // Waits for a result that the loop carries on, after another wait or else at the end.
+  static void waitFor(scf::ForOp loop, Flight &flight, Operation *after) {
     Operation *terminator = loop.getBody()->getTerminator();
     OpBuilder builder(terminator);
-    if (behind)
-      builder.setInsertionPointAfter(behind);
-    Value beside = behind ? Value() : computedBeside(loop, flight);
+    if (after)
+      builder.setInsertionPointAfter(after);
+    Value beside = after ? Value() : computedBeside(loop, flight);
     auto wait =
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                beside ? beside.getType() : Type(), flight.start, beside);
@@ -540,15 +541,15 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
   // may registers be written that the dot in flight reads.
   static Operation *waitInNext(scf::ForOp loop, Flight &flight) {
     Value carried = loop.getRegionIterArg(flight.number);
-    SmallVector<Operation *> behind(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
+    SmallVector<Operation *> after(flight.sums->rescaling.begin(), flight.sums->rescaling.end());
     Value before;
     if (flight.packing) {
       before = flight.packing->from;
-      llvm::append_range(behind, flight.packing->ops);
+      llvm::append_range(after, flight.packing->ops);
     }
-    for (Operation *op : behind)
+    for (Operation *op : after)
       op->moveBefore(flight.start);
-    OpBuilder builder(behind.front());
+    OpBuilder builder(after.front());
     auto wait =
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                before ? before.getType() : Type(), carried, before);

@@ -94,14 +94,14 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     const SmallVector<Ring> made = fetchAhead(plan);
     if (plan.continued)
       rings.erase(plan.continued);
-    if (plan.producer == Producer::OtherWarps)
+    if (plan.producer == Producer::Partition)
       llvm::append_range(rings, made);
     return true;
   }
 
   /// Blocks that share nothing need not run side by side. A cluster meets before it shares a ring,
   /// and waits then for all threads that still run: for those, too, that make copies for a loop
-  /// behind this one, and wait until it has read some. So where warps of their own make copies,
+  /// after this one, and wait until it has read some. So where a producer partition makes copies,
   /// only rings that these fill are shared.
   void leaveCluster() {
     if (clusterOf(getOperation()) == 1)
@@ -112,8 +112,8 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     getOperation().walk([&](cta::TensorCopyBlockOp copy) {
       if (copy.getShared() && hasProducer && !isFilledByProducer(copy.getBuffer())) {
         copy.setShared(false);
-        copy.emitRemark("the programs of a cluster do not share this copy: warps of their own "
-                        "make those of another loop");
+        copy.emitRemark("the programs of a cluster do not share this copy: a producer partition "
+                        "makes those of another loop");
       }
       shares |= copy.getShared();
     });

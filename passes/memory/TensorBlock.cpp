@@ -74,7 +74,7 @@ std::optional<unsigned> stepAlong(tile::MakeViewOp view, unsigned dim, const Vie
   return std::nullopt;
 }
 
-/// Whether a length is zero, or no more than what is left behind `begin` of an extent that
+/// Whether a length is zero, or no more than what is left after `begin` of an extent that
 /// coordinates reach. Where it is zero the segment may begin anywhere.
 bool isRestOfExtent(Value length, Value begin, const ContiguityAnalysis &contiguity) {
   if (auto clamped = length.getDefiningOp<arith::MaxSIOp>();

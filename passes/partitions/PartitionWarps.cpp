@@ -226,7 +226,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       return;
     Slice slice(kernel);
     llvm::for_each(moved, [&](Operation *op) { slice.add(op); });
-    // Copies behind a wait for the launches ahead may be of what these write.
+    // Copies after a wait for the launches ahead may be of what these write.
     for (auto wait : kernel.getBody().getOps<tile::WaitDependenciesOp>())
       if (llvm::any_of(moved, [&](Operation *op) { return isAhead(wait, op) != IsAhead::Never; }))
         slice.add(wait);
@@ -377,7 +377,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 
 } // namespace
 
-/// Whether what warps of their own copy may not be there yet without an operation that the others
+/// Whether what the producer copies may not be there yet without an operation that the others
 /// do: an acquire ahead of the copies, or a wait for the launches ahead that is not for every
 /// launch of the kernel.
 static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operations,

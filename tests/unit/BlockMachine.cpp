@@ -27,7 +27,7 @@ void BlockMachine::run(func::FuncOp function, ArrayRef<int64_t> arguments) {
     at(argument) = value;
   run(function.getBody().front());
   if (!copies.empty())
-    error(*function, "copies are under way at the end");
+    error(*function, "copies are in flight at the end");
 }
 
 void BlockMachine::run(Block &block) {
@@ -49,7 +49,7 @@ void BlockMachine::touch(Bytes bytes, bool isWrite, Operation &op) {
       error(op, "no barrier since a conflicting access");
   for (const Copy &copy : copies)
     if (bytes.overlaps(copy.bytes))
-      error(op, "a copy to the same bytes is under way");
+      error(op, "a copy to the same bytes is in flight");
   sinceBarrier.push_back({bytes, isWrite});
 }
 

@@ -293,7 +293,7 @@ private:
   struct Phase {
     uint32_t pending = 0;
     int64_t bytes = 0;
-    uint32_t parity = 0; ///< of the phase under way
+    uint32_t parity = 0; ///< of the phase in flight
     auto operator<=>(const Phase &) const = default;
   };
   struct State {

@@ -180,7 +180,7 @@ TEST_F(Channels, LiveAcrossNestedLoops) {
   ASSERT_TRUE(module);
   EXPECT_FALSE(isWrong(*module));
   // The buffers of the ring are told apart through both loops: one barrier for each use, and one
-  // group under way at each wait.
+  // group in flight at each wait.
   EXPECT_EQ(run(*module, 3, 4).barriers, 12u);
   SmallVector<int64_t> pending;
   module->walk([&](cta::AsyncWaitOp wait) { pending.push_back(wait.getPending()); });
@@ -245,7 +245,7 @@ TEST_F(Channels, PlantedMistakesAreFound) {
   }();
   auto parse = [&](const std::string &text) { return parseSourceString<ModuleOp>(text, &context); };
   ASSERT_FALSE(isWrong(*parse(lowered)));
-  // A wait that leaves a group too many under way.
+  // A wait that leaves a group too many in flight.
   EXPECT_TRUE(isWrong(*parse(replaced(lowered, "cta.async_wait 1", "cta.async_wait 2"))));
   EXPECT_TRUE(isWrong(*parse(replaced(lowered, "cta.barrier", ""))));
 

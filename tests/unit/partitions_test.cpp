@@ -1,4 +1,4 @@
-// Loops whose loads are made by warps of their own: products of all trip counts, in loops over
+// Loops whose loads are made by a producer partition: products of all trip counts, in loops over
 // tiles and without, where code for such warps is made, and mistakes planted in it that the virtual
 // GPU must find.
 #include "VirtualTest.h"

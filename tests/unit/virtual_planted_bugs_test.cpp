@@ -399,7 +399,7 @@ protected:
     return {std::move(result), {o, o + size * size}};
   }
 
-  /// Lets a wait of the loop, which has one for so many registers, leave groups under way.
+  /// Lets a wait of the loop, which has one for so many registers, leave groups in flight.
   void leaveUnderWay(const std::string &registers, unsigned groups) {
     const std::string wait = "@sectile.nv.wgmma_wait.0." + registers,
                       late = "@sectile.nv.wgmma_wait." + std::to_string(groups) + "." + registers;
@@ -433,7 +433,7 @@ TEST_F(PlantedBesideSoftmax, TheKernelIsCleanAndChangesNoBit) {
   }
 }
 
-// The wait that the sums need leaves their dot under way, and the scores' behind it. No finding
+// The wait that the sums need leaves their dot in flight, and the scores' behind it. No finding
 // says so: the sums are rescaled while they are NaN.
 TEST_F(PlantedBesideSoftmax, SumsRescaledEarly) {
   leaveUnderWay("64f32", 2);
@@ -444,7 +444,7 @@ TEST_F(PlantedBesideSoftmax, SumsRescaledEarly) {
   }
 }
 
-// Both waits leave the scores under way: the next iteration's copies go where they are read.
+// Both waits leave the scores in flight: the next iteration's copies go where they are read.
 TEST_F(PlantedBesideSoftmax, ScoresUnderWayWhenTheirKeysAreOverwritten) {
   leaveUnderWay("64f32", 1);
   leaveUnderWay("32f32", 1);

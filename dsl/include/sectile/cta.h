@@ -211,7 +211,7 @@ public:
   // Counts as having arrived at mbarrier `which` modulo `count`, and goes on.
   void arrive(detail::Operand which) const { detail::arriveAtMbarrier(barriers_, which); }
   // Waits until phase number `phase` of mbarrier `which` modulo `count` has ended. The chip knows
-  // the lowest bit of the number: the phase is the one under way or the one before. The first is
+  // the lowest bit of the number: the phase is the current one or the one before. The first is
   // phase 0.
   void wait(detail::Operand which, detail::Operand phase) const {
     detail::waitAtMbarrier(barriers_, which, phase);

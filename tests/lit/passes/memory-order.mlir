@@ -1,4 +1,4 @@
-// What orders memory ahead of a loop keeps its copies from warps of their own, and gets a fence where the engine makes them. What
+// What orders memory ahead of a loop keeps its copies from a producer partition, and gets a fence where the engine makes them. What
 // comes after it does not, unless a loop around both goes on to copy what other programs may write.
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s -o %t.mlir 2>%t.err
 // RUN: FileCheck %s --input-file %t.mlir

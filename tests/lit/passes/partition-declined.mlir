@@ -1,4 +1,4 @@
-// What keeps a loop's copies from warps of their own: scalars that these cannot compute as well.
+// What keeps a loop's copies from a producer partition: scalars that it cannot compute as well.
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s -o %t.mlir 2>%t.err
 // RUN: FileCheck %s --input-file %t.mlir --implicit-check-not=cta.partition
 // RUN: FileCheck %s --input-file %t.err --check-prefix=REMARK

@@ -1,4 +1,4 @@
-// Kernels that wait for the launch ahead: warps of their own wait, too, where their copies come behind.
+// Kernels that wait for the launch ahead: a producer partition waits, too, where its copies come after.
 // RUN: sectile-opt --split-input-file --sectile-pipeline %s | FileCheck %s
 
 // Copies ahead of the wait are made without waiting.

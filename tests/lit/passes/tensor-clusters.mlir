@@ -39,9 +39,9 @@
 // CHECK-NOT: shared signals
 // CHECK-NOT: cta.cluster
 
-// Copies of one loop are made by warps of their own. They may still run where the cluster would meet for the other loop, which
+// Copies of one loop are made by a producer partition. They may still run where the cluster would meet for the other loop, which
 // shares nothing.
-// REMARK: remark: the programs of a cluster do not share this copy: warps of their own make those of another loop
+// REMARK: remark: the programs of a cluster do not share this copy: a producer partition makes those of another loop
 // CHECK-LABEL: func.func @two_loops
 // CHECK: cta.cluster_barrier
 // CHECK: cta.partition

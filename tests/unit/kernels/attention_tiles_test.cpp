@@ -246,7 +246,8 @@ TEST_P(AttentionTiles, AreTakenAndCompileAsPlanned) {
     GTEST_SKIP() << "spills are not looked at: there is no ptxas";
 }
 
-// What finds a program's sequence needs no whole block of threads: warps of their own still copy.
+// What finds a program's sequence needs no whole block of threads: a producer partition still
+// copies.
 TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
   for (const std::int64_t width : {128, 256}) {
     const Invocation call =

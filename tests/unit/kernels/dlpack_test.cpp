@@ -39,7 +39,7 @@ DLManagedTensor *product(const Device &device, const DLManagedTensor &a, const D
   const NamedTensors out = run_kernel(
       device.stream(), "matmul", {{"a", from_dlpack(device, a)}, {"b", from_dlpack(device, b)}},
       {{"precision", "exact"}});
-  device.synchronize();                           // DLPack says nothing of work under way.
+  device.synchronize();                           // DLPack says nothing of work in progress.
   return to_dlpack<DLManagedTensor>(out.at("c")); // Whoever takes it calls its deleter.
 }
 // [/example]

@@ -236,7 +236,7 @@ TEST_P(ProductCounters, WeightsAreDecodedOnce) {
                           {},
                           {"zeros"},
                           packed ? "f16" : "f16,w=i8",
-                          {{"m", 64}, {"n", 64}, {"apart", 1}}};
+                          {{"m", 64}, {"n", 64}, {"decode_first", 1}}};
     const auto counted = countAll(test);
     ASSERT_EQ(counted.size(), 2u);
     const Counters &decode = counted[0].second, &product = counted[1].second;

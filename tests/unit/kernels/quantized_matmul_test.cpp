@@ -49,14 +49,14 @@ TEST_P(QuantizedMatmul, DecodedApart) {
   for (const char *dtype : {"f16", "bf16,w=i8"})
     for (const int group : {16, 48, 128}) {
       KernelCase test = quantized(20, 33, 200, group, dtype, {"zeros", "bias"});
-      test.config = {{"apart", 1}, {"k", 32}};
+      test.config = {{"decode_first", 1}, {"k", 32}};
       expectRight(device, test);
       test.with.clear();
       expectRight(device, test);
     }
   const Config large =
       completeConfig(resolveCase(quantized(1024, 64, 64, 64, "f16")), "sm_90a", {});
-  EXPECT_EQ(large.at("apart"), 1);
+  EXPECT_EQ(large.at("decode_first"), 1);
 }
 
 TEST_P(QuantizedMatmulEverywhere, Right) {

@@ -13,7 +13,7 @@ struct LoopConfig {
   int width = 64, valueWidth = 64;           // D and Dv, up to the next multiple of 16
   bool dropout = false, exact = true;        // exact: f32 products are not rounded to tf32
   int sinks = 0;                             // of a head, up to the next power of two
-  bool overlap = false;     // warps of their own copy, and products run beside arithmetic
+  bool overlap = false;     // a producer partition copies, and products run beside arithmetic
   bool raw = false;         // scores are products, which are scaled where exponents are taken
   int heads = 1;            // that share the order of programs
   bool persistent = false;  // programs do one block after another
@@ -38,9 +38,9 @@ struct Numbers {
   Float scale; // of products
   Scalar<std::uint64_t> seed;
   Scalar<std::uint32_t> threshold; // p of dropout times 2^16, in the upper half
-  Float grow;                      // 1 / (1 - p)
+  Float dropoutScale;              // 1 / (1 - p)
 };
-SECTILE_STRUCT(Numbers, group, scale, seed, threshold, grow)
+SECTILE_STRUCT(Numbers, group, scale, seed, threshold, dropoutScale)
 
 template <class T, class Out = T> struct ForwardTensors {
   View<const T, 4> q, k, v;   // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
