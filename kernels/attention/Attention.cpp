@@ -67,6 +67,7 @@ KernelSpec sectile::blockAttentionSpec() {
        {"bias?: [1|B, 1|Hq, Sq, Sk] like q", "added to the scaled and capped scores"},
        {"mask?: [1|B, 1|Hq, Sq, Sk] bool", "true where a query sees a key", {.sample = sampleMask}},
        sinksArgument,
+       seedOffsetArgument(),
        {"-> o: [B, Hq, Sq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [B, Hq, Sq] f32", "natural logarithm of each row's sum of exponentials"}});
   addAttentionOptions(spec);
@@ -174,6 +175,6 @@ void sectile::launchForward(Use &use, const AttentionNumbers &numbers, bool modi
   launch(use, {.of = flash::detail::Launch::Of::all,
                .grid = grid,
                .config = chosen,
-               .numbers = launchNumbers(numbers, groupOf(call)),
+               .numbers = launchNumbers(use, numbers, groupOf(call)),
                .sinks = sinksOf(use)});
 }

@@ -55,8 +55,6 @@ struct SharedConfig {
 };
 SECTILE_CONFIG(SharedConfig, parts, columns, warps)
 
-// Parts [B, H, parts, W] become a gradient [B or 1, H or 1, W]: what shares an element is added up
-// in an order that the extents fix.
 Kernel sharedGradients{
     "attention_backward_shared",
     [](View<const float, 4> parts, View<float, 3> gradient, const SharedConfig &config) {
@@ -73,15 +71,6 @@ Kernel sharedGradients{
         }
       gradient.at(program_id(2), program_id(1)).tile(config.columns).store(column, sum(sums, 0));
     }};
-
-void addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 3> &gradient) {
-  SharedConfig config;
-  config.parts = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(parts.extent(2), 1, 32)));
-  config.columns = 1024 / config.parts;
-  use(sharedGradients,
-      Grid(ceilDiv(gradient.extent(2), config.columns), gradient.extent(1), gradient.extent(0)),
-      parts, gradient, config);
-}
 
 constexpr int sinkRows = 2048; // of a head, in one program
 
@@ -187,6 +176,18 @@ SearchSpace backwardSpace(const std::string &kernel, const std::string &prefix) 
 
 } // namespace
 
+void sectile::addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 4> &gradient) {
+  SharedConfig config;
+  config.parts = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(parts.extent(2), 1, 32)));
+  config.columns = 1024 / config.parts;
+  const std::int64_t batches = gradient.extent(0), heads = gradient.extent(1),
+                     width = gradient.extent(3);
+  use(sharedGradients, Grid(ceilDiv(width, config.columns), heads, batches), parts,
+      withAxes<3>(gradient, {batches, heads, width},
+                  {gradient.stride(0), gradient.stride(1), gradient.stride(3)}),
+      config);
+}
+
 AttentionConfig sectile::rowConfig(const Use &use, const AttentionNumbers &numbers) {
   AttentionConfig rows;
   rows.m = rowsOfStatistics;
@@ -203,8 +204,8 @@ void sectile::launchSinkGradients(Use &use, const Tensor<float, 3> &lse,
       use.workspace<float, 4>({lse.extent(0), lse.extent(1), grid.x, dsinks.extent(1)});
   use(sinkGradients, grid, sinksOf(use), lse, delta, parts, rows);
   addShared(use, parts,
-            Tensor<float, 3>(dsinks.data(), {1, dsinks.extent(0), dsinks.extent(1)},
-                             {0, dsinks.stride(0), dsinks.stride(1)}, dsinks.memory()));
+            withAxes<4>(dsinks, {1, dsinks.extent(0), 1, dsinks.extent(1)},
+                        {0, dsinks.stride(0), 0, dsinks.stride(1)}));
 }
 
 KernelSpec sectile::attentionGradientsSpec(const KernelSpec &forward) {
@@ -325,17 +326,30 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     Launch each{.of = Launch::Of::queries,
                 .grid = headGrid(call, forQueries, ceilDiv(queries, forQueries.m), heads),
                 .config = forQueries,
-                .numbers = launchNumbers(numbers, groups),
+                .numbers = launchNumbers(use, numbers, groups),
                 .logs = logs,
                 .delta = delta,
                 .dqSums = dqSums};
-    for (const auto &[along, gradient] : learned) {
+    for (const auto &[along, slot, gradient] : learned) {
       const bool ofPrograms = along == flash::Along::heads || along == flash::Along::distances;
-      each.learned.push_back(use.workspace<float, 4>(
-          {batches, heads, ofPrograms ? ceilDiv(queries, forQueries.m) : 1, gradient.extent(2)}));
+      each.learned.push_back(
+          along == flash::Along::pairs
+              ? gradient
+              : use.workspace<float, 4>({batches, heads,
+                                         ofPrograms ? ceilDiv(queries, forQueries.m) : 1,
+                                         gradient.extent(3)}));
     }
     if (!fused)
       launch(use, each);
+    for (const auto &one : learned)
+      if (one.along == flash::Along::pairs) {
+        Launch ofPairs = each;
+        ofPairs.of = Launch::Of::pairs;
+        ofPairs.grid = Grid(ceilDiv(queries, forQueries.m) * ceilDiv(keys, forQueries.n),
+                            one.gradient.extent(1), one.gradient.extent(0));
+        ofPairs.pairs = &one;
+        launch(use, ofPairs);
+      }
     each.grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
     each.config = forKeys;
     if (forKeys.parts == 1 && !tensors.dvParts) {
@@ -352,7 +366,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
       each.of = Launch::Of::keyParts;
       each.dk = dkSums;
       each.dv = dvSums;
-      each.numbers = launchNumbers(numbers, groups / forKeys.parts);
+      each.numbers = launchNumbers(use, numbers, groups / forKeys.parts);
       launch(use, each);
       addHeadParts(use, dkSums, tensors.dk, forKeys.parts, 1);
       if (!tensors.dvParts)
@@ -361,7 +375,8 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
     if (fused)
       addHeadParts(use, dqSums, tensors.dq, 1, numbers.scale);
     for (std::size_t i = 0; i < learned.size(); ++i)
-      addShared(use, each.learned[i], learned[i].gradient);
+      if (learned[i].along != flash::Along::pairs)
+        addShared(use, each.learned[i], learned[i].gradient);
   });
   if (numbers.sinks)
     launchSinkGradients(use, lse, delta, rows);

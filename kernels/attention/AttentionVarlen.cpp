@@ -65,6 +65,7 @@ KernelSpec sectile::attentionVarlenSpec() {
         "true where a query sees a key; columns as bias has them",
         {.sample = sampleMask}},
        sinksArgument,
+       seedOffsetArgument(),
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
   spec.options.pop_back(); // packed sequences have one layout
@@ -107,6 +108,6 @@ void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modif
   launch(use, {.of = flash::detail::Launch::Of::all,
                .grid = Grid(packedBlocks(use.call, "Tq", chosen.m), use.call.extent("Hq")),
                .config = chosen,
-               .numbers = launchNumbers(numbers, groupOf(use.call)),
+               .numbers = launchNumbers(use, numbers, groupOf(use.call)),
                .sinks = sinksOf(use)});
 }

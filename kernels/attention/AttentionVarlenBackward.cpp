@@ -55,7 +55,7 @@ Kernel biasGradients{
       auto sums = zeros<float>(config.m, config.n);
       for (auto h : range(0, heads)) {
         const Int head = program_id(2) * heads + h, kvHead = head / numbers.group;
-        blockwise::addBiasGradient<T>(
+        blockwise::addPairGradient<T>(
             sums, at.block, j,
             blockwise::packedHead(in, own, head, options.of<T>(own.of(head), numbers)),
             own.keys.of(in.k.fix(1, kvHead)), own.keys.of(in.v.fix(1, kvHead)));
@@ -102,12 +102,13 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
              dbias);
       });
     };
-    launchVarlenGradients(use, numbers, modifiesScores(use, numbers), launchEach);
+    launchVarlenGradients(use, numbers, modifiesScores(use, numbers), {}, launchEach);
   };
   return spec;
 }
 
 void sectile::launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                                    std::span<const flash::detail::LearnedGradient> learned,
                                     const flash::detail::Launcher &launch) {
   using flash::detail::Launch;
   const Invocation &call = use.call;
@@ -126,10 +127,14 @@ void sectile::launchVarlenGradients(Use &use, const AttentionNumbers &numbers, b
   Launch each{.of = Launch::Of::queries,
               .grid = Grid(packedBlocks(call, "Tq", forQueries.m), heads),
               .config = forQueries,
-              .numbers = launchNumbers(numbers, groupOf(call)),
+              .numbers = launchNumbers(use, numbers, groupOf(call)),
               .logs = logs,
               .delta = delta};
+  for (const auto &of : learned)
+    each.learned.push_back(use.workspace<float, 4>({1, heads, each.grid.x, of.gradient.extent(3)}));
   launch(use, each);
+  for (std::size_t i = 0; i < learned.size(); ++i)
+    addShared(use, each.learned[i], learned[i].gradient);
   each.of = Launch::Of::keys;
   each.grid = Grid(packedBlocks(call, "Tk", forKeys.n), call.extent("Hkv"));
   each.config = forKeys;

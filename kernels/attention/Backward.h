@@ -13,6 +13,9 @@ template <class T> struct QueryHead {
   View<const float, 1> logs, delta;
   Scores scores;
   std::optional<View<float, 2>> dqSums = {};
+  // Which part of a learned operand's gradient a block of queries has: of packed sequences not that
+  // of its number.
+  std::optional<Int> part = {};
 };
 
 // A block of queries as the gradients need it; statistics broadcast against a block of scores.
@@ -89,7 +92,9 @@ private:
 // Where a program's part of a learned operand's gradient goes.
 inline View<float, 1> partsOf(const flash::LearnedUse &use, const Scores &scores,
                               const Int &program) {
-  return use.parts.at(scores.sequence.batch, scores.sequence.head).at(program);
+  // Those of packed sequences are shared by all.
+  const Int batch = minimum(scores.sequence.batch, use.parts.extent(0) - 1);
+  return use.parts.at(batch, scores.sequence.head).at(program);
 }
 
 // Sums of a block's gradients [m, n] over its diagonals, for a table of distances. The steps over
@@ -97,8 +102,8 @@ inline View<float, 1> partsOf(const flash::LearnedUse &use, const Scores &scores
 // it ends.
 class DiagonalSums {
 public:
-  DiagonalSums(const Scores &scores, const flash::LearnedUse &use, const Int &i)
-      : m(scores.config.m), n(scores.config.n), table(partsOf(use, scores, i)),
+  DiagonalSums(const Scores &scores, const flash::LearnedUse &use, const Int &i, const Int &part)
+      : m(scores.config.m), n(scores.config.n), table(partsOf(use, scores, part)),
         start(i * m + scores.sequence.offset()), low(zeros<float>(n)), high(zeros<float>(n)) {
     for (int block = 0; block < (m + n - 1) / n; ++block)
       begun.push_back(zeros<float>(n));
@@ -151,14 +156,16 @@ private:
   Tile<float> low, high;
 };
 
-// What a block of queries adds to the gradients of learned operands, but of those of keys.
+// What a block of queries adds to the gradients of learned operands of heads, queries and
+// distances.
 class LearnedSums {
 public:
-  LearnedSums(const Scores &scores, const Int &i) : scores(scores), i(i) {
+  LearnedSums(const Scores &scores, const Int &i, const Int &part)
+      : scores(scores), i(i), part(part) {
     for (const auto &[slot, use] : scores.learned(i, 0))
       if (use.along == flash::Along::distances)
-        diagonals.emplace(slot, DiagonalSums(scores, use, i));
-      else if (use.along != flash::Along::keys)
+        diagonals.emplace(slot, DiagonalSums(scores, use, i, part));
+      else if (use.along == flash::Along::heads || use.along == flash::Along::queries)
         rows.emplace(slot, Rows{use, zeros<float>(scores.config.m)});
   }
 
@@ -175,7 +182,7 @@ public:
       if (of.use.along == flash::Along::queries)
         partsOf(of.use, scores, 0).tile(scores.config.m).store(i, of.sums);
       else
-        partsOf(of.use, scores, i).tile(1).store(0, expand(sum(of.sums, 0), 0));
+        partsOf(of.use, scores, part).tile(1).store(0, expand(sum(of.sums, 0), 0));
     for (auto &[slot, of] : diagonals)
       of.store(last);
   }
@@ -187,7 +194,7 @@ private:
   };
 
   const Scores &scores;
-  Int i;
+  Int i, part;
   std::map<int, Rows> rows;
   std::map<int, DiagonalSums> diagonals;
 };
@@ -227,7 +234,7 @@ void queryGradients(const Int &i, const QueryHead<T> &head, const View<const T, 
   auto keyTiles = k.tile(n, config.width), valueTiles = v.tile(n, config.valueWidth);
   auto sums = zeros<float>(m, config.width);
   const Visits visits = head.scores.keys(i, true);
-  LearnedSums learned(head.scores, i);
+  LearnedSums learned(head.scores, i, head.part.value_or(i));
   for (auto step : range(visits.first, visits.end, {.warp_specialize = config.overlap})) {
     const Int j = visits.block(step);
     auto key = keyTiles.load(j, 0);
@@ -290,10 +297,12 @@ void keyGradients(const LoopConfig &config, const Int &j, const View<const T, 2>
   dv.tile(n, config.valueWidth).store(j, 0, valueSums);
 }
 
-// Adds one head's part of block (i, j) of the bias's gradient to sums.
+// Adds one head's part of block (i, j) of the gradient of what pairs have to sums: of the learned
+// operand of a slot, or else of a bias, which is added to the scores.
 template <class T>
-void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryHead<T> &head,
-                     const View<const T, 2> &k, const View<const T, 2> &v) {
+void addPairGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryHead<T> &head,
+                     const View<const T, 2> &k, const View<const T, 2> &v,
+                     std::optional<int> slot = {}) {
   const LoopConfig &config = head.scores.config;
   const int m = config.m, n = config.n;
   const Precision precision = precisionOf(config);
@@ -304,27 +313,29 @@ void addBiasGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryH
         dot(query.q, trans(k.tile(n, config.width).load(j, 0)), zeros<float>(m, n), precision);
     auto valueProducts = dot(query.dO, trans(v.tile(n, config.valueWidth).load(j, 0)),
                              zeros<float>(m, n), precision);
-    sums += BlockGradients<T>(head.scores, query, products, i, j, visits)
-                .ofScores(query, valueProducts);
+    const BlockGradients<T> gradients(head.scores, query, products, i, j, visits);
+    sums += slot ? gradients.ofSlot(*slot, query, valueProducts)
+                 : gradients.ofScores(query, valueProducts);
   });
 }
 
-// A program per block of the bias's gradient sums over the batches and heads that share it.
-template <class T>
-void biasGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in,
-                   const View<T, 4> &dbias, const flash::Numbers &numbers,
+// A program per block of such a gradient sums over the batches and heads that share it.
+template <class T, class Sum>
+void pairGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in,
+                   const View<Sum, 4> &gradient, const flash::Numbers &given,
                    const flash::Modifier &modifier, const flash::AnyVisibility &visibility,
-                   bool adds = false) {
+                   std::optional<int> slot = {}, bool adds = false) {
+  const flash::Numbers numbers = seeded(config, given);
   const auto &[q, k, v, dO, logs, delta] = in;
   auto columns = cdiv(k.extent(2), config.n);
   auto i = program_id(0) / columns, j = program_id(0) % columns;
-  auto batches = q.extent(0) / dbias.extent(0), heads = q.extent(1) / dbias.extent(1);
-  const auto to = dbias.at(program_id(2), program_id(1)).tile(config.m, config.n);
+  auto batches = q.extent(0) / gradient.extent(0), heads = q.extent(1) / gradient.extent(1);
+  const auto to = gradient.at(program_id(2), program_id(1)).tile(config.m, config.n);
   auto sums = adds ? cast<float>(to.load(i, j)) : zeros<float>(config.m, config.n);
   for (auto b : range(0, batches))
     for (auto h : range(0, heads)) {
       auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
-      addBiasGradient<T>(sums, i, j,
+      addPairGradient<T>(sums, i, j,
                          QueryHead<T>{q.at(batch, head),
                                       dO.at(batch, head),
                                       logs.at(batch, head),
@@ -335,7 +346,8 @@ void biasGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in
                                        .modifier = modifier,
                                        .visibility = visibility,
                                        .coarse = sizeof(T) == 2}},
-                         k.at(batch, head / numbers.group), v.at(batch, head / numbers.group));
+                         k.at(batch, head / numbers.group), v.at(batch, head / numbers.group),
+                         slot);
     }
   to.store(i, j, sums);
 }

@@ -75,11 +75,13 @@ KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
 }
 
 // A gradient has the operand's extents.
-void checkLearned(const Invocation &call, flash::Along along, const Tensor<float, 3> &gradient) {
+void checkLearned(const Invocation &call, flash::Along along, const Tensor<float, 4> &gradient) {
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                     width = gradient.extent(2);
+                     width = gradient.extent(3);
   const auto fits = [&] {
     switch (along) {
+    case flash::Along::pairs:
+      return gradient.extent(2) == call.extent("Sq") && width == call.extent("Sk");
     case flash::Along::heads:
       return width == 1;
     case flash::Along::queries:
@@ -91,13 +93,32 @@ void checkLearned(const Invocation &call, flash::Along along, const Tensor<float
     }
     return false;
   };
-  if ((gradient.extent(0) != 1 && gradient.extent(0) != batches) ||
-      (gradient.extent(1) != 1 && gradient.extent(1) != heads) || !fits())
-    throw InputError(call.kernel->name + ": a learned operand is " +
-                     toString(Shape(gradient.extents().begin(), gradient.extents().end())) +
-                     ", but has to be [1 or B, 1 or H, W] for B=" + std::to_string(batches) +
-                     ", H=" + std::to_string(heads) +
-                     ", and W 1, Sq, Sk or an odd number of distances, 3 at least");
+  if ((gradient.extent(0) == 1 || gradient.extent(0) == batches) &&
+      (gradient.extent(1) == 1 || gradient.extent(1) == heads) && fits())
+    return;
+  Shape shape(gradient.extents().begin(), gradient.extents().end());
+  if (along != flash::Along::pairs)
+    shape.erase(shape.begin() + 2);
+  throw InputError(call.kernel->name + ": a learned operand is " + toString(shape) +
+                   ", but has to be [1 or B, 1 or H, W] for B=" + std::to_string(batches) +
+                   ", H=" + std::to_string(heads) +
+                   ", and W 1, Sq, Sk or an odd number of distances, 3 at least, or [1 or B, 1 or "
+                   "H, Sq, Sk] along pairs");
+}
+
+// Parts of a gradient are added up over all sequences.
+void checkLearnedOfPacked(const Invocation &call, flash::Along along,
+                          const Tensor<float, 4> &gradient) {
+  const std::int64_t heads = call.extent("Hq"), width = gradient.extent(3);
+  if (along != flash::Along::heads && along != flash::Along::distances)
+    throw InputError(call.kernel->name + ": over packed sequences only learned operands along "
+                                         "heads and distances have gradients");
+  if (gradient.extent(0) != 1 || (gradient.extent(1) != 1 && gradient.extent(1) != heads) ||
+      (along == flash::Along::heads ? width != 1 : width % 2 != 1 || width < 3))
+    throw InputError(call.kernel->name + ": a learned operand of packed sequences is " +
+                     toString(Shape{gradient.extent(0), gradient.extent(1), width}) +
+                     ", but has to be [1, 1 or H, W] for H=" + std::to_string(heads) +
+                     ", and W 1 or an odd number of distances, 3 at least");
 }
 
 // For programs that go over lists: one block of one head each, in tiles that are parts of blocks of
@@ -121,6 +142,8 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     const KernelOptions words = wordsOf(call, kind);
     if (options.sinks)
       call.inputs["sinks"] = *options.sinks;
+    if (options.seed_offset && (kind == Kind::dense || kind == Kind::packed))
+      call.inputs["seed_offset"] = *options.seed_offset;
     Invocation invocation = callOn(spec, call.inputs, words, call.outputs);
     if (call.modified)
       tiles::markLambda(invocation);
@@ -136,16 +159,14 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
       fitLists(config);
     for (const auto &[name, value] : own)
       config[name] = value;
-    if (kind == Kind::packed && !call.learned.empty())
-      throw InputError(spec.name + ": learned operands of packed sequences have no gradients");
-    for (const auto &[along, gradient] : call.learned)
-      checkLearned(invocation, along, gradient);
+    for (const auto &[along, slot, gradient] : call.learned)
+      (kind == Kind::packed ? checkLearnedOfPacked : checkLearned)(invocation, along, gradient);
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
       if (kind == Kind::decode || kind == Kind::prefill)
         return launchPaged(use, numbers, call.modified, launch);
       if (kind == Kind::packed)
-        return backward ? launchVarlenGradients(use, numbers, call.modified, launch)
+        return backward ? launchVarlenGradients(use, numbers, call.modified, call.learned, launch)
                         : launchVarlen(use, numbers, call.modified, launch);
       if (backward)
         launchGradients(use, numbers, call.modified, call.learned, GradientTensors(use), launch);

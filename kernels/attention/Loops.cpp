@@ -20,7 +20,7 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
           of.delta.at(batch, head),
           {.config = config,
            .sequence = {batch, head, of.q.extent(2), of.k.extent(2)},
-           .numbers = numbers,
+           .numbers = seeded(config, numbers),
            .modifier = modifier,
            .visibility = visibility,
            .coarse = sizeof(T) == 2,
@@ -61,9 +61,10 @@ void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &li
 
 template <class T, class Out>
 void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
-                         const Numbers &numbers, const Modifier &modifier,
+                         const Numbers &given, const Modifier &modifier,
                          const AnyVisibility &visibility) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
+  const Numbers numbers = seeded(config, given);
   auto attendBlock = [&](const Int &block, const Int &head, const Int &batch) {
     const Scores scores{.config = config,
                         .sequence = {batch, head, q.extent(2), k.extent(2)},
@@ -140,12 +141,19 @@ void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T>
 }
 
 template <class T>
+void flash::tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
+                               const View<float, 4> &gradient, const Numbers &numbers,
+                               const Modifier &modifier, const AnyVisibility &visibility) {
+  pairGradients<T>(config, tensors, gradient, numbers, modifier, visibility, config.slot);
+}
+
+template <class T>
 static Scores packedScores(const LoopConfig &config, const flash::Sequence &sequence,
                            const flash::Numbers &numbers, const flash::Modifier &modifier,
                            const flash::AnyVisibility &visibility, bool keysFirst = false) {
   return {.config = config,
           .sequence = sequence,
-          .numbers = numbers,
+          .numbers = seeded(config, numbers),
           .modifier = modifier,
           .visibility = visibility,
           .coarse = sizeof(T) == 2,
@@ -180,9 +188,10 @@ void flash::tracePackedQueryGradients(const LoopConfig &config,
                            tensors.k.extent(0));
   const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
   visibility.require(scores.sequence);
-  queryGradients<T>(at.block, packedHead(tensors, own, head, scores),
-                    own.keys.of(tensors.k.fix(1, kvHead)), own.keys.of(tensors.v.fix(1, kvHead)),
-                    own.queries.of(dq.fix(1, head)));
+  QueryHead<T> of = packedHead(tensors, own, head, scores);
+  of.part = queryBlock();
+  queryGradients<T>(at.block, of, own.keys.of(tensors.k.fix(1, kvHead)),
+                    own.keys.of(tensors.v.fix(1, kvHead)), own.queries.of(dq.fix(1, head)));
 }
 
 template <class T>
@@ -214,6 +223,9 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
   template void flash::traceKeyGradients(                                                          \
       const LoopConfig &, const BackwardTensors<T> &, const View<T, 4> &, const View<T, 4> &,      \
       const View<float, 4> &, const Numbers &, const Modifier &, const AnyVisibility &);           \
+  template void flash::tracePairGradients(const PairConfig &, const BackwardTensors<T> &,          \
+                                          const View<float, 4> &, const Numbers &,                 \
+                                          const Modifier &, const AnyVisibility &);                \
   template void flash::tracePackedForward(const LoopConfig &, const PackedForwardTensors<T> &,     \
                                           const Numbers &, const Modifier &,                       \
                                           const AnyVisibility &);                                  \

@@ -46,7 +46,7 @@ Kernel biasGradients{
     Of::ofBias, [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
                    typename Of::template Arguments<T> given, const typename Of::Config &config) {
       const typename Of::Scores options(config, given);
-      blockwise::biasGradients<T>(config, in, dbias, numbers, options.modifier(), options,
+      blockwise::pairGradients<T>(config, in, dbias, numbers, options.modifier(), options, {},
                                   config.adds);
     }};
 
@@ -80,7 +80,7 @@ void launchGradientKernels(Use &use, const AttentionNumbers &numbers,
         const std::int64_t blocks =
             ceilDiv(use.extent("Sq"), config.m) * ceilDiv(use.extent("Sk"), config.n);
         with(biasGradients<Of, T>, Grid(blocks, dbias.extent(1), dbias.extent(0)), false,
-             launchNumbers(numbers, groupOf(use.call)), config, dbias);
+             launchNumbers(use, numbers, groupOf(use.call)), config, dbias);
       };
       const auto queries = [&]<class Sum>(Sum) {
         with(queryGradients<Of, T, Sum>, launch.grid, false, launch.numbers, chosen,

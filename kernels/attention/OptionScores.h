@@ -59,7 +59,7 @@ public:
             bool keysFirst = false) const {
     return {.config = config,
             .sequence = sequence,
-            .numbers = launched,
+            .numbers = seeded(config, launched),
             .modifier = modifier(),
             .visibility = *this,
             .coarse = sizeof(T) == 2,

@@ -10,6 +10,7 @@
 #include "kernels/attention/Options.h"
 #include "kernels/Contents.h"
 #include "kernels/RowBlocks.h"
+#include "kernels/Sample.h"
 #include <cmath>
 #include <utility>
 
@@ -42,6 +43,12 @@ void sectile::addAttentionOptions(KernelSpec &spec) {
        scaleOption,
        {"precision: exact|tf32 = exact",
         "of f32 products: exact, or through tf32 on tensor cores"}});
+}
+
+ArgumentRow sectile::seedOffsetArgument() {
+  return {"seed_offset?: [1] i64",
+          "added to `seed`, modulo 2^64: a replayed graph drops other weights once it has changed",
+          {.sample = sampleIntegers(0, 1 << 20)}};
 }
 
 void sectile::addLayouts(KernelSpec &spec, const std::string &doc) {
@@ -166,6 +173,8 @@ AttentionSettings sectile::attentionSettings(const Invocation &call,
         return &inputs[i];
     return nullptr;
   };
+  if (const HostArray *offset = settings.dropout > 0 ? optional("seed_offset") : nullptr)
+    settings.seed += static_cast<std::uint64_t>(offset->as<std::int64_t>()[0]);
   settings.bias = optional("bias");
   settings.mask = optional("mask");
   settings.sinks = optional("sinks");
@@ -204,6 +213,7 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
            .valueWidth = paddedWidth(use.call.extent("Dv")),
            .dropout = numbers.drops,
            .exact = numbers.exact,
+           .seedOffset = numbers.drops && takes(use.call, "seed_offset"),
            .sinks = numbers.sinks,
            .overlap = field("overlap") != 0},
           optionFlags(use, numbers)};
@@ -253,9 +263,15 @@ bool sectile::modifiesScores(const Use &use, const AttentionNumbers &numbers) {
   return numbers.cap > 0 || numbers.near || use.has("bias");
 }
 
-Arguments<flash::Numbers> sectile::launchNumbers(const AttentionNumbers &numbers,
+Arguments<flash::Numbers> sectile::launchNumbers(const Use &use, const AttentionNumbers &numbers,
                                                  std::int64_t group) {
-  return {group, numbers.scale, numbers.seed, numbers.threshold, numbers.dropoutScale};
+  return {group,
+          numbers.scale,
+          numbers.seed,
+          numbers.threshold,
+          numbers.dropoutScale,
+          takes(use.call, "seed_offset") ? use.tensor<std::int64_t, 1>("seed_offset")
+                                         : noTensor<std::int64_t, 1>()};
 }
 
 std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,

@@ -17,6 +17,7 @@ void addLayouts(KernelSpec &spec,
                 const std::string &doc = "bshd: q, k, v and o are stored as [B, S, H, D]");
 inline const ArgumentRow sinksArgument{
     "sinks?: [1|Hq, R] f32", "scores that take part in each row's softmax, without a value"};
+ArgumentRow seedOffsetArgument();
 // For ArgumentSpec::sample: a mask that hides one in four; lse as if scores were small.
 void sampleMask(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
@@ -77,7 +78,8 @@ AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers, b
 bool mayBeRaw(const AttentionNumbers &numbers, bool modified);
 // Whether the options of a call modify scores.
 bool modifiesScores(const Use &use, const AttentionNumbers &numbers);
-Arguments<flash::Numbers> launchNumbers(const AttentionNumbers &numbers, std::int64_t group);
+Arguments<flash::Numbers> launchNumbers(const Use &use, const AttentionNumbers &numbers,
+                                        std::int64_t group);
 
 // An argument of four axes, of whatever float type.
 AnyTensor anyTensor(const Use &use, const std::string &name);
@@ -119,7 +121,11 @@ void addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradi
 void launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                   const flash::detail::Launcher &launch);
 void launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                           std::span<const flash::detail::LearnedGradient> learned,
                            const flash::detail::Launcher &launch);
+// Parts [B, H, parts, W] become a gradient [B or 1, H or 1, 1, W]: what shares an element is added
+// up in an order that the extents fix.
+void addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 4> &gradient);
 
 OptionFlags optionFlags(const Use &use, const AttentionNumbers &numbers);
 

@@ -96,7 +96,7 @@ void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modif
       .of = flash::detail::Launch::Of::parts,
       .grid = Grid(parts * ceilDiv(queries * chosen.group, chosen.m), kvHeads, batches),
       .config = chosen,
-      .numbers = launchNumbers(numbers, chosen.group),
+      .numbers = launchNumbers(use, numbers, chosen.group),
       .sinks = sinksOf(use)};
   for_dtype<half, bfloat16, float>(tensors.o.dtype, [&]<class T>(T) {
     const auto o = tensors.o.as<T, 4>();

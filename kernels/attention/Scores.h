@@ -14,6 +14,14 @@ inline Precision precisionOf(const LoopConfig &config) {
   return config.exact ? Precision::ieee : Precision::tf32;
 }
 
+// With the seed that dropout draws by.
+inline flash::Numbers seeded(const LoopConfig &config, const flash::Numbers &given) {
+  flash::Numbers numbers = given;
+  if (config.seedOffset)
+    numbers.seed = numbers.seed + cast<std::uint64_t>(load(given.seedOffset));
+  return numbers;
+}
+
 // Scores of sinks, [R] padded to `count`.
 inline Tile<float> sinkScores(const View<const float, 1> &sinks, int count) {
   return sinks.tile(count).padding(-infinity).load(0);

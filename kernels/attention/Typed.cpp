@@ -46,6 +46,8 @@ NamedTensors detail::runAttention(const Stream &stream, bool backward, int axes,
                                      {"cu_seqlens_k", &options.cu_seqlens_k}})
     if (*tensor)
       inputs[name] = **tensor;
+  if (options.seed_offset)
+    inputs["seed_offset"] = *options.seed_offset;
   const std::string kernel = packed ? "attention_varlen" : "attention";
   return run_kernel(stream, backward ? kernel + "_backward" : kernel, inputs, words, outputs);
 }

@@ -6,7 +6,7 @@
 //   g (1 + boost e^(-boost_decay p)) R(p) x for R(p) x, and s_ij times
 //   near_base + near_peak e^(-near_decay |p_i - p_j|), with
 //   g_d = gain_base + gain_peak e^(-(d - gain_center)^2 / (2 gain_width^2)).
-// Gradients are derived from these. All else is attention: rows are turned in launches of their
+// Gradients are derived from these. All else is attention: rows are rotated in launches of their
 // own, before the loops and after them. Refused: what attention and rope refuse, a gain_width that
 // is not above 0.
 #include "kernels/attention/Family.h"
@@ -30,7 +30,7 @@ std::optional<Nearness> nearness(const Invocation &call) {
                   options.number("near_decay")};
 }
 
-// How rows are turned, the first of which has position `first`; `back`: their gradients.
+// How rows are rotated, the first of which has position `first`; `back`: their gradients.
 RopeOptions rotation(const Invocation &call, std::int64_t first, bool back = false) {
   RopeOptions result = ropeOptions(call);
   result.offset = first;
@@ -79,12 +79,12 @@ AttentionSettings settingsOf(const Invocation &call, std::span<const HostArray> 
   return settings;
 }
 
-std::vector<HostArray> turnedInputs(const Invocation &call, std::span<const HostArray> inputs,
-                                    Arithmetic arithmetic) {
+std::vector<HostArray> rotatedInputs(const Invocation &call, std::span<const HostArray> inputs,
+                                     Arithmetic arithmetic) {
   std::vector<HostArray> rotated(inputs.begin(), inputs.end());
   rotated[0] = ropeReference(inputs[0], {}, queryRotation(call), arithmetic);
   rotated[1] = ropeReference(inputs[1], {}, rotation(call, 0), arithmetic);
-  return turned;
+  return rotated;
 }
 
 // A kernel of attention as one of ours.
@@ -125,7 +125,7 @@ KernelSpec forwardSpec(bool expo) {
                       : "attention with queries and keys turned by their positions (RoPE)";
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    return forwardReference(settingsOf)(call, turnedInputs(call, in, arithmetic), arithmetic);
+    return forwardReference(settingsOf)(call, rotatedInputs(call, in, arithmetic), arithmetic);
   };
   spec.apply = [](Use &use) {
     AttentionTensors tensors(use);
@@ -142,7 +142,7 @@ KernelSpec backwardSpec(bool expo) {
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto gradients =
-        backwardReference(settingsOf)(call, turnedInputs(call, in, arithmetic), arithmetic);
+        backwardReference(settingsOf)(call, rotatedInputs(call, in, arithmetic), arithmetic);
     gradients[0] = ropeReference(gradients[0], {}, queryRotation(call, true), arithmetic);
     gradients[1] = ropeReference(gradients[1], {}, rotation(call, 0, true), arithmetic);
     return gradients;

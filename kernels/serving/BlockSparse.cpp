@@ -245,7 +245,7 @@ KernelSpec sectile::blockSparseAttentionSpec() {
           Arguments<flash::ForwardTensors<T>>{use.tensor<T, 4>("q"), use.tensor<T, 4>("k"),
                                               use.tensor<T, 4>("v"), use.tensor<T, 4>("o"),
                                               use.tensor<float, 3>("lse"), sinksOf(use)},
-          launchNumbers(numbers, groupOf(call)),
+          launchNumbers(use, numbers, groupOf(call)),
           Arguments<BlockSparseOptions<T>>{optionArguments<T>(use, numbers), present}, chosen);
     });
   };

@@ -224,7 +224,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                                    : sequences * ceilDiv(group, chosen.m),
                             kvHeads, splits),
                .config = chosen,
-               .numbers = launchNumbers(numbers, group),
+               .numbers = launchNumbers(use, numbers, group),
                .sinks = sinksOf(use),
                .pages = {.splits = splits,
                          .page = static_cast<int>(call.extent("page")),

@@ -17,6 +17,8 @@ struct AttentionOptions {
   double softcap = 0; // c: scaled scores s become c tanh(s / c), before bias and masks; 0: none
   double dropout = 0; // probability to drop a weight
   std::uint64_t seed = 0;
+  // [1] in device memory, added to the seed when a call runs: replays of a graph may draw anew.
+  std::optional<Tensor<const std::int64_t, 1>> seed_offset = {};
   std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
   bool tf32 = false;                // f32: products through tf32 instead of in full
   // Gradients: dq may be summed in any order where that is faster, so that two runs may differ in

@@ -21,23 +21,27 @@ struct Options {
   std::optional<Tensor<const float, 2>> sinks = {};
   double dropout = 0; // probability to drop a weight
   std::uint64_t seed = 0;
+  // [1] in device memory, added to the seed when a call runs: replays of a graph may draw anew.
+  std::optional<Tensor<const std::int64_t, 1>> seed_offset = {};
   bool tf32 = false; // f32: products through tf32 instead of in full
   // Fields of the configuration (`sectile list attention` and `attention_backward` show them) that
   // are not left to the library.
   std::map<std::string, std::int64_t> config = {};
 };
 
-// A learned operand and its gradient, which flash::backward writes: [B or 1, H or 1, W].
-struct LearnedTensor {
-  Tensor<const float, 3> values;
-  Tensor<float, 3> gradient;
+// A learned operand and its gradient, which flash::backward writes: [B or 1, H or 1, W], or of
+// pairs [B or 1, H or 1, Sq, Sk].
+template <int N> struct LearnedTensor {
+  Tensor<const float, N> values;
+  Tensor<float, N> gradient;
 };
 
 namespace detail {
 
 struct LearnedGradient {
   Along along;
-  Tensor<float, 3> gradient;
+  int slot;
+  Tensor<float, 4> gradient; // [B or 1, H or 1, 1, W] but of pairs
 };
 // Of each learned operand of a lambda in turn, where programs put their parts of its gradient.
 using LearnedParts = std::span<const Tensor<float, 4>>;
@@ -56,21 +60,31 @@ namespace detail {
 
 template <class P> constexpr std::optional<Along> learnedAlong = {};
 template <Along A, int Tag> constexpr std::optional<Along> learnedAlong<Learned<A, Tag>> = A;
+template <class P> constexpr bool isAlongPairs = learnedAlong<P> == Along::pairs;
 template <class... P> constexpr bool learnsAny(std::type_identity<Operands<P...>>) {
   return (learnedAlong<P>.has_value() || ...);
+}
+template <class... P> constexpr bool learnsPairs(std::type_identity<Operands<P...>>) {
+  return (isAlongPairs<P> || ...);
 }
 
 // One operand; takes the next of the parts where it is learned.
 template <class P, class Value>
 sectile::detail::Argument<P> operandFrom(const Value &value, LearnedParts &parts) {
   if constexpr (learnedAlong<P>) {
-    static_assert(std::is_same_v<Value, LearnedTensor>,
-                  "an operand that is learned is given by flash::learned");
-    if (parts.empty())
-      return {value.values, Tensor<float, 4>(nullptr, {0, 0, 0, 0}, {0, 0, 0, 1})};
-    const Tensor<float, 4> own = parts.front();
-    parts = parts.subspan(1);
-    return {value.values, own};
+    static_assert(
+        std::is_same_v<Value, LearnedTensor<isAlongPairs<P> ? 4 : 3>>,
+        "an operand that is learned is given by flash::learned, with tensors of four axes "
+        "if it is along pairs, else of three");
+    Tensor<float, 4> own(nullptr, {0, 0, 0, 0}, {0, 0, 0, 1});
+    if (!parts.empty()) {
+      own = parts.front();
+      parts = parts.subspan(1);
+    }
+    if constexpr (isAlongPairs<P>)
+      return {value.values};
+    else
+      return {value.values, own};
   } else {
     return value;
   }
@@ -91,15 +105,22 @@ constexpr void requireAsMany(std::type_identity<Operands<P...>>, const Values &.
   static_assert(sizeof...(P) == sizeof...(Values),
                 "flash is given one operand for each parameter of the lambda after the fixed ones");
 }
+inline Tensor<float, 4> withFourAxes(const Tensor<float, 4> &of) { return of; }
+inline Tensor<float, 4> withFourAxes(const Tensor<float, 3> &of) {
+  return {of.data(),
+          {of.extent(0), of.extent(1), 1, of.extent(2)},
+          {of.stride(0), of.stride(1), 0, of.stride(2)},
+          of.memory()};
+}
 template <class... P, class... Values>
 std::vector<LearnedGradient> gradientsOf(std::type_identity<Operands<P...>>,
                                          const Values &...values) {
   std::vector<LearnedGradient> result;
-  const auto add = [&](const std::optional<Along> &along, const auto &value) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, LearnedTensor>)
-      result.push_back({*along, value.gradient});
+  const auto add = [&]<class Parameter>(std::type_identity<Parameter>, const auto &value) {
+    if constexpr (learnedAlong<Parameter>)
+      result.push_back({*learnedAlong<Parameter>, Parameter::slot, withFourAxes(value.gradient)});
   };
-  (add(learnedAlong<P>, values), ...);
+  (add(std::type_identity<P>(), values), ...);
   return result;
 }
 
@@ -108,6 +129,8 @@ template <class V> constexpr bool isCausal = std::is_same_v<V, Causal>;
 template <class A, class B> constexpr bool isCausal<And<A, B>> = isCausal<A> || isCausal<B>;
 
 template <class F> constexpr bool learns = learnsAny(std::type_identity<OperandsOf<2, F>>());
+template <class F>
+constexpr bool learnsOfPairs = learnsPairs(std::type_identity<OperandsOf<2, F>>());
 
 // The scores as they are.
 struct Plain {
@@ -162,6 +185,14 @@ template <class T, class Sum, class F, class V> struct KeyGradients {
   }
 };
 
+template <class T, class F, class V> struct PairGradients {
+  void operator()(BackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
+    tracePairGradients<T>(config, tensors, gradient, numbers, modifierOf<F>(operands),
+                          Erased<V>(visibility));
+  }
+};
+
 template <class T, class F, class V> struct PackedForward {
   void operator()(PackedForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, const LoopConfig &config) const {
@@ -206,7 +237,7 @@ struct Call {
 };
 // One of them. Tensors that it has are those of its kind.
 struct Launch {
-  enum class Of { all, parts, pages, queries, keys, keyParts };
+  enum class Of { all, parts, pages, queries, keys, keyParts, pairs };
   Of of;
   Grid grid;
   LoopConfig config;
@@ -216,6 +247,7 @@ struct Launch {
   AnyTensor logs = {}, delta = {}, dqSums = {}; // of gradients
   AnyTensor dk = {}, dv = {};
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
+  const LearnedGradient *pairs = nullptr;     // the one that is written
   PageConfig pages = {};
   AnyTensor queryStarts = {}, kScales = {}, vScales = {}; // of pages
 };
@@ -263,10 +295,15 @@ template <class F, class... Values> Scores<F> scores(F, const Values &...operand
   return result;
 }
 // An operand for a lambda's parameter Learned<...>: values and gradient [B or 1, H or 1, W], where
-// W is 1, Sq, Sk or an odd number of distances, 3 at least. The gradient is summed in a fixed
-// order.
-inline LearnedTensor learned(const Tensor<const float, 3> &values,
-                             const Tensor<float, 3> &gradient) {
+// W is 1, Sq, Sk or an odd number of distances, 3 at least; for one along pairs [B or 1, H or 1,
+// Sq, Sk]. The gradient is summed in a fixed order. Over packed sequences operands along heads and
+// distances have gradients, with an axis B of extent 1.
+inline LearnedTensor<3> learned(const Tensor<const float, 3> &values,
+                                const Tensor<float, 3> &gradient) {
+  return {values, gradient};
+}
+inline LearnedTensor<4> learned(const Tensor<const float, 4> &values,
+                                const Tensor<float, 4> &gradient) {
   return {values, gradient};
 }
 inline Scores<detail::Plain> plain() { return {}; }
@@ -398,7 +435,6 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
        scores.learned,
        hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
-        const auto lists = listsOf<V>(use, launch, visibility);
         const auto operands =
             launch.learned.empty() ? scores.operands : scores.with(launch.learned);
         const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"),
@@ -407,6 +443,12 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
                                                use.tensor<E, 4>("do"),
                                                launch.logs.as<const float, 3>(),
                                                launch.delta.as<const float, 3>()};
+        if constexpr (learnsOfPairs<F>)
+          if (launch.of == Launch::Of::pairs)
+            return use(kernel<PairGradients<E, F, V>>("flash_backward_pairs"), launch.grid, in,
+                       launch.pairs->gradient, launch.numbers, operands, visibility,
+                       PairConfig{launch.config, {launch.pairs->slot}});
+        const auto lists = listsOf<V>(use, launch, visibility);
         const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
           use(kernel<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
               launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.numbers, operands, visibility,
@@ -468,7 +510,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
   return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
 }
 
-// Their gradients, as above. Learned operands have none here: they are refused.
+// Their gradients, as above.
 template <class T, class F, Visible V>
 AttentionGradients<std::remove_const_t<T>, 3> backward(
     const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::KernelInput<T, 3> &k,
@@ -502,13 +544,15 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
        options,
        scores.learned},
       [&](Use &use, const Launch &launch) {
+        const auto operands =
+            launch.learned.empty() ? scores.operands : scores.with(launch.learned);
         const auto with = [&](const auto &function, const auto &...results) {
           use(function, launch.grid,
               Arguments<PackedBackwardTensors<E>>{
                   use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
                   cu_seqlens_k, use.tensor<E, 3>("do"), launch.logs.as<const float, 2>(),
                   launch.delta.as<const float, 2>()},
-              results..., launch.numbers, scores.operands, visibility, launch.config);
+              results..., launch.numbers, operands, visibility, launch.config);
         };
         if (launch.of == Launch::Of::queries)
           with(kernel<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),

@@ -25,6 +25,8 @@ struct Place {
 };
 using ScoreReference = std::function<Dual(double product, const Place &)>;
 using VisibleReference = std::function<bool(const Place &)>;
+// Told of each pair that is seen, with its scaled product and the gradient of its score.
+using ScoreGradients = std::function<void(const Place &, double product, double gradient)>;
 
 template <class T> struct Data {
   Sizes shape;
@@ -57,7 +59,7 @@ inline double at(const auto &values, std::int64_t index) {
 
 template <class T>
 Results expected(const Data<T> &data, const ScoreReference &score, const VisibleReference &visible,
-                 double scale) {
+                 double scale, const ScoreGradients &tell = {}) {
   const auto &[B, H, KV, Sq, Sk, D, Dv] = data.shape;
   const auto sized = [](std::int64_t count) {
     return std::vector<double>(static_cast<std::size_t>(count));
@@ -72,12 +74,14 @@ Results expected(const Data<T> &data, const ScoreReference &score, const Visible
       for (std::int64_t i = 0; i < Sq; ++i) {
         const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk;
         std::vector<Dual> scores(static_cast<std::size_t>(Sk));
+        std::vector<double> products(static_cast<std::size_t>(Sk));
         double largest = -INFINITY, total = 0;
         for (std::int64_t j = 0; j < Sk; ++j) {
           const Place place{b, h, i, j, double(i + Sk - Sq - j)};
           double product = 0;
           for (std::int64_t d = 0; d < D; ++d)
             product += at(data.q, row * D + d) * at(data.k, (kvRow + j) * D + d);
+          products[static_cast<std::size_t>(j)] = product * scale;
           auto &own = scores[static_cast<std::size_t>(j)];
           own = visible(place) ? score(product * scale, place) : Dual{-INFINITY, 0};
           largest = std::max(largest, own.value);
@@ -105,6 +109,9 @@ Results expected(const Data<T> &data, const ScoreReference &score, const Visible
             dp += at(data.dO, row * Dv + d) * at(data.v, (kvRow + j) * Dv + d);
             to(r.dv, (kvRow + j) * Dv + d) += p * at(data.dO, row * Dv + d);
           }
+          const Place place{b, h, i, j, double(i + Sk - Sq - j)};
+          if (tell && visible(place))
+            tell(place, products[static_cast<std::size_t>(j)], p * (dp - delta));
           const double ds = p * (dp - delta) * scores[static_cast<std::size_t>(j)].slope * scale;
           for (std::int64_t d = 0; d < D; ++d) {
             to(r.dq, row * D + d) += ds * at(data.k, (kvRow + j) * D + d);
@@ -114,6 +121,44 @@ Results expected(const Data<T> &data, const ScoreReference &score, const Visible
       }
   return r;
 }
+
+// A learned operand whose first axes may have extent 1, and what its gradient is to be.
+template <int N> struct LearnedOperand {
+  std::array<std::int64_t, N> extents;
+  std::vector<float> values;
+  std::vector<double> gradient;
+
+  LearnedOperand(const std::array<std::int64_t, N> &extents, std::mt19937 &engine, auto &drawn)
+      : extents(extents) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : extents)
+      count *= extent;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(drawn(engine));
+    gradient.resize(values.size());
+  }
+  double value(auto... place) const { return double(values[index({place...})]); }
+  void add(double part, auto... place) { gradient[index({place...})] += part; }
+  auto on(const Device &device) const {
+    const auto buffer = device.allocate<float>(values.size());
+    buffer.poison();
+    return flash::learned(Tensor<const float, N>(shaped(device.upload(values))), shaped(buffer));
+  }
+
+private:
+  std::size_t index(const std::array<std::int64_t, N> &place) const {
+    std::int64_t result = 0;
+    for (std::size_t axis = 0; axis < N; ++axis)
+      result = result * extents[axis] + (extents[axis] == 1 ? 0 : place[axis]);
+    return static_cast<std::size_t>(result);
+  }
+  Tensor<float, N> shaped(const Buffer<float> &of) const {
+    if constexpr (N == 3)
+      return tensor(of, {extents[0], extents[1], extents[2]});
+    else
+      return tensor(of, {extents[0], extents[1], extents[2], extents[3]});
+  }
+};
 
 template <class T, int N>
 void expectNear(const Tensor<T, N> &got, const std::vector<double> &wanted, double relative,

@@ -187,6 +187,7 @@ const std::vector<Depthwise> depthwiseCalls{
 
 // One, two or three filters to a group: in turn, or all with SECTILE_TEST_ALL=1.
 TEST_P(Conv2d, OneChannelInAGroup) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   int number = 0;
   for (const auto &[extents, options] : depthwiseCalls)
     for (const char *layout : {"nchw", "nhwc"})

@@ -33,7 +33,7 @@ std::vector<T> packedRows(const std::vector<std::vector<T>> &of,
 template <class T, class F, flash::Visible V>
 void check(const Device &device, const flash::Scores<F> &scores, const Arguments<V> &visibility,
            const ScoreReference &score, const VisibleReference &visible,
-           const flash::Options &options = {}) {
+           const flash::Options &options = {}, const ScoreGradients &tell = {}) {
   constexpr std::int64_t H = 4, KV = 2, D = 32, Dv = 48;
   const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
   std::vector<std::int64_t> queries, keys;
@@ -49,7 +49,11 @@ void check(const Device &device, const flash::Scores<F> &scores, const Arguments
     };
     const Results own = expected(
         data, [&](double product, const Place &at) { return score(product, here(at)); },
-        [&](const Place &at) { return visible(here(at)); }, scale);
+        [&](const Place &at) { return visible(here(at)); }, scale,
+        [&](const Place &at, double product, double ds) {
+          if (tell)
+            tell(here(at), product, ds);
+        });
     queries.push_back(Sq);
     keys.push_back(Sk);
     queryStarts.push_back(queryStarts.back() + static_cast<std::int32_t>(Sq));
@@ -121,6 +125,37 @@ TEST_P(FlashPacked, ScoresAndVisibilitiesOfASequence) {
                });
 }
 
+// Shared by all sequences, and by heads or not.
+TEST_P(FlashPacked, LearnedOperandsHaveGradients) {
+  using flash::Along, flash::Learned;
+  std::mt19937 engine(9);
+  std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
+  LearnedOperand<3> slope({1, 4, 1}, engine, uniform), table({1, 1, 41}, engine, uniform);
+  const auto entry = [](const Place &at) {
+    return std::clamp<std::int64_t>(std::int64_t(-at.distance), -20, 20) + 20;
+  };
+  const auto ofSlope = slope.on(device), ofTable = table.on(device);
+  const auto scores = flash::scores(
+      [](flash::Score s, const flash::At &at, Learned<Along::heads> slope,
+         Learned<Along::distances> table) {
+        return s + at.by_distance(table) - at.per_head(slope) * at.distance();
+      },
+      ofSlope, ofTable);
+  check<half>(
+      device, scores, flash::causal(),
+      [&](double s, const Place &at) {
+        return Dual{s + table.value(0, at.head, entry(at)) -
+                    slope.value(0, at.head, 0) * at.distance};
+      },
+      before, {},
+      [&](const Place &at, double, double ds) {
+        table.add(ds, 0, at.head, entry(at));
+        slope.add(-ds * at.distance, 0, at.head, 0);
+      });
+  expectNear(ofSlope.gradient, slope.gradient, 4e-3, "of heads");
+  expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
+}
+
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
   const Device device = Device::open("interpreter");
   const Stream stream = device.stream();
@@ -141,22 +176,32 @@ TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
                               flash::causal());
               }),
               HasSubstr("flash::attend: Hq, the heads of q (3), must be a multiple of Hkv"));
-  const auto table = tensor(device.allocate<float>(3), {1, 1, 3}),
-             gradient = tensor(device.allocate<float>(3), {1, 1, 3}),
-             lse = tensor(device.allocate<float>(8), {2, 4, 1});
-  const auto learned = flash::scores(
-      [](flash::Score s, const flash::At &at,
-         const flash::Learned<flash::Along::distances, 1> &table) {
-        return s + at.by_distance(table);
-      },
-      flash::learned(table, gradient));
+  const auto lse = tensor(device.allocate<float>(8), {2, 4});
   const auto q = rows(2), o = rows(2);
-  const Tensor<float, 2> logs(lse.data(), {2, 4}, {4, 1}, lse.memory());
-  EXPECT_THAT(message([&] {
-                flash::backward(stream, q, rows(2), rows(2), starts, starts, o, logs, rows(2),
-                                learned, flash::causal());
-              }),
-              HasSubstr("flash::backward: learned operands of packed sequences have no gradients"));
+  const auto gradients = [&](const auto &scores) {
+    return message([&] {
+      flash::backward(stream, q, rows(2), rows(2), starts, starts, o, lse, rows(2), scores,
+                      flash::causal());
+    });
+  };
+  const auto operand = [&](std::int64_t batches, std::int64_t width) {
+    const auto values = device.allocate<float>(static_cast<std::size_t>(batches * width));
+    return flash::learned(tensor(values, {batches, 1, width}), tensor(values, {batches, 1, width}));
+  };
+  EXPECT_THAT(gradients(flash::scores(
+                  [](flash::Score s, const flash::At &at,
+                     const flash::Learned<flash::Along::distances, 1> &table) {
+                    return s + at.by_distance(table);
+                  },
+                  operand(2, 3))),
+              HasSubstr("flash::backward: a learned operand of packed sequences is [2, 1, 3], but "
+                        "has to be [1, 1 or H, W] for H=2"));
+  EXPECT_THAT(gradients(flash::scores(
+                  [](flash::Score s, const flash::At &at,
+                     const flash::Learned<flash::Along::keys> &of) { return s + at.per_key(of); },
+                  operand(1, 4))),
+              HasSubstr("flash::backward: over packed sequences only learned operands along heads "
+                        "and distances have gradients"));
 }
 
 } // namespace

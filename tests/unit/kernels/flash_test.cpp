@@ -106,6 +106,7 @@ TEST_P(Flash, PrefixesChunksAndLengths) {
 }
 
 TEST_P(Flash, MasksAndLambdas) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape;
   std::vector<std::uint8_t> ofKeys, ofPairs;
   for (std::int64_t i = 0; i < 2 * shape.keys; ++i)
@@ -281,8 +282,10 @@ TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
   EXPECT_EQ(bits(*gradients.dsinks), bits(*knownGradients.dsinks));
 }
 
-// All kinds of learned operands in one lambda, whose gradients are sums of those of the scores.
+// All kinds of learned operands but those of pairs in one lambda, whose gradients are sums of those
+// of the scores.
 TEST_P(Flash, LearnedOperandsHaveGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   using flash::Along, flash::Learned;
   const auto scores = [](flash::Score s, const flash::At &at, Learned<Along::heads> slope,
                          Learned<Along::queries> query, Learned<Along::keys> key) {
@@ -302,26 +305,11 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
     const Data<float> data(shape);
     std::mt19937 engine(3);
     std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
-    struct Operand {
-      std::array<std::int64_t, 3> extents;
-      std::vector<float> values;
-      std::vector<double> gradient;
-      double value(std::int64_t b, std::int64_t h, std::int64_t w) const {
-        return double(values[index(b, h, w)]);
-      }
-      std::size_t index(std::int64_t b, std::int64_t h, std::int64_t w) const {
-        return static_cast<std::size_t>(
-            ((extents[0] == 1 ? 0 : b) * extents[1] + (extents[1] == 1 ? 0 : h)) * extents[2] + w);
-      }
-    };
     const auto operand = [&](std::int64_t b, std::int64_t h, std::int64_t w) {
-      Operand result{{b, h, w}, {}, std::vector<double>(static_cast<std::size_t>(b * h * w))};
-      for (std::int64_t i = 0; i < b * h * w; ++i)
-        result.values.push_back(uniform(engine));
-      return result;
+      return LearnedOperand<3>({b, h, w}, engine, uniform);
     };
-    Operand slope = operand(1, H, 1), query = operand(B, 1, Sq), key = operand(1, 1, Sk),
-            table = operand(1, H, 2 * reach + 1), near = operand(B, H, 5);
+    LearnedOperand<3> slope = operand(1, H, 1), query = operand(B, 1, Sq), key = operand(1, 1, Sk),
+                      table = operand(1, H, 2 * reach + 1), near = operand(B, H, 5);
     const auto entry = [](const Place &at, std::int64_t reach) {
       return std::clamp<std::int64_t>(std::int64_t(-at.distance), -reach, reach) + reach;
     };
@@ -336,42 +324,15 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
                   factor};
     };
     const double scale = 1 / std::sqrt(double(D));
-    const Results wanted = expected(data, reference, visible, scale);
-    for (std::int64_t b = 0; b < B; ++b)
-      for (std::int64_t h = 0; h < H; ++h)
-        for (std::int64_t i = 0; i < Sq; ++i)
-          for (std::int64_t j = 0; j < Sk; ++j) {
-            const Place at{b, h, i, j, double(i + Sk - Sq - j)};
-            if (!visible(at))
-              continue;
-            const std::int64_t row = (b * H + h) * Sq + i, kvRow = (b * KV + h / (H / KV)) * Sk + j;
-            double product = 0, dp = 0, delta = 0;
-            for (std::int64_t d = 0; d < D; ++d)
-              product += test::at(data.q, row * D + d) * test::at(data.k, kvRow * D + d) * scale;
-            for (std::int64_t d = 0; d < Dv; ++d) {
-              dp += test::at(data.dO, row * Dv + d) * test::at(data.v, kvRow * Dv + d);
-              delta += test::at(data.dO, row * Dv + d) *
-                       wanted.o[static_cast<std::size_t>(row * Dv + d)];
-            }
-            const double ds =
-                std::exp(reference(product, at).value - wanted.lse[static_cast<std::size_t>(row)]) *
-                (dp - delta);
-            slope.gradient[slope.index(b, h, 0)] -= ds * at.distance;
-            query.gradient[query.index(b, h, i)] += ds * product;
-            key.gradient[key.index(b, h, j)] += ds;
-            table.gradient[table.index(b, h, entry(at, reach))] += ds;
-            near.gradient[near.index(b, h, entry(at, 2))] += 2 * ds;
-          }
-    const auto upload = [&](const Operand &of) {
-      const auto gradient = device.allocate<float>(of.values.size());
-      gradient.poison();
-      const auto shaped = [&](const Buffer<float> &buffer) {
-        const auto &[b, h, w] = of.extents;
-        return tensor(buffer, {b, h, w});
-      };
-      return flash::learned(Tensor<const float, 3>(shaped(device.upload(of.values))),
-                            shaped(gradient));
-    };
+    const Results wanted =
+        expected(data, reference, visible, scale, [&](const Place &at, double product, double ds) {
+          slope.add(-ds * at.distance, at.batch, at.head, 0);
+          query.add(ds * product, at.batch, at.head, at.query);
+          key.add(ds, at.batch, at.head, at.key);
+          table.add(ds, at.batch, at.head, entry(at, reach));
+          near.add(2 * ds, at.batch, at.head, entry(at, 2));
+        });
+    const auto upload = [&](const LearnedOperand<3> &of) { return of.on(device); };
     const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
     const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
     const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
@@ -402,6 +363,94 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
       expectNear(ofKeys.gradient, key.gradient, 2e-5, what + ", of keys");
     }
   }
+}
+
+// A bias of pairs, by itself or shared by batches or heads, beside another operand, and scaled.
+TEST_P(Flash, LearnedOperandsOfPairsHaveGradients) {
+  using flash::Along, flash::Learned;
+  const auto biased = [](flash::Score s, const flash::At &at, Learned<Along::pairs> bias,
+                         Learned<Along::heads> slope, Learned<Along::pairs, 1> factor) {
+    return s * at.per_pair(factor) + at.per_pair(bias) * 2.0f - at.per_head(slope) * at.distance();
+  };
+  const Sizes shape{.batches = 2, .heads = 4, .kvHeads = 2, .queries = 70, .keys = 90};
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  const Data<half> data(shape);
+  for (const auto &[batches, heads] : {std::pair{B, H}, {1, H}, {B, 1}}) {
+    std::mt19937 engine(5);
+    std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
+    LearnedOperand<4> bias({batches, heads, Sq, Sk}, engine, uniform),
+        factor({1, heads, Sq, Sk}, engine, uniform);
+    LearnedOperand<3> slope({1, H, 1}, engine, uniform);
+    const auto visible = [](const Place &at) { return at.distance >= 0 && at.distance <= 40; };
+    const ScoreReference reference = [&](double s, const Place &at) {
+      const double by = factor.value(at.batch, at.head, at.query, at.key);
+      return Dual{s * by + 2 * bias.value(at.batch, at.head, at.query, at.key) -
+                      slope.value(at.batch, at.head, 0) * at.distance,
+                  by};
+    };
+    const Results wanted =
+        expected(data, reference, visible, 0.25, [&](const Place &at, double product, double ds) {
+          bias.add(2 * ds, at.batch, at.head, at.query, at.key);
+          factor.add(ds * product, at.batch, at.head, at.query, at.key);
+          slope.add(-ds * at.distance, at.batch, at.head, 0);
+        });
+    const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+    const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+    const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+    const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+    const auto ofBias = bias.on(device), ofFactor = factor.on(device);
+    const auto ofHeads = slope.on(device);
+    const auto scores = flash::scores(biased, ofBias, ofHeads, ofFactor);
+    const auto visibility = flash::causal() && flash::window(40, 0);
+    const auto [o, lse] =
+        flash::attend(device.stream(), q, k, v, scores, visibility, {.scale = 0.25});
+    const auto gradients =
+        flash::backward(device.stream(), q, k, v, o, lse, dO, scores, visibility, {.scale = 0.25});
+    expectNear(o, wanted.o, 4e-3, "o");
+    expectNear(gradients.dq, wanted.dq, 4e-3, "dq");
+    expectNear(gradients.dv, wanted.dv, 4e-3, "dv");
+    expectNear(ofBias.gradient, bias.gradient, 4e-3, "of pairs");
+    expectNear(ofFactor.gradient, factor.gradient, 4e-3, "of shared pairs");
+    expectNear(ofHeads.gradient, slope.gradient, 4e-3, "of heads");
+  }
+}
+
+// An offset in device memory is a part of the seed, and a graph reads it when it is replayed.
+TEST_P(Flash, SeedsHaveAnOffsetOnTheDevice) {
+  const Sizes shape;
+  const Data<half> data(shape);
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  const auto offset = device.upload(std::vector<std::int64_t>{7});
+  const Stream stream = device.stream();
+  const auto results = [&](const flash::Options &options) {
+    const auto [o, lse] = flash::attend(stream, q, k, v, flash::plain(), flash::causal(), options);
+    const auto [dq, dk, dv, dbias, dsinks] =
+        flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), flash::causal(), options);
+    std::vector<half> all;
+    for (const auto &tensor : {o, dq, dk, dv})
+      for (const half value : Buffer<half>(tensor.memory()).download())
+        all.push_back(value);
+    return all;
+  };
+  const flash::Options both{.dropout = 0.25, .seed = 4, .seed_offset = tensor(offset, {1})};
+  const auto wanted = results({.dropout = 0.25, .seed = 11});
+  EXPECT_EQ(results(both), wanted);
+  offset.upload(std::vector<std::int64_t>{-5});
+  EXPECT_EQ(results(both), results({.dropout = 0.25, .seed = std::uint64_t(-1)}));
+  const auto to = attention(stream, q, k, v);
+  AttentionOptions options{.causal = true, .dropout = 0.25, .seed = 4};
+  options.seed_offset = tensor(offset, {1});
+  attention(stream, q, k, v, options, to);
+  offset.upload(std::vector<std::int64_t>{7});
+  EXPECT_NE(Buffer<half>(to.o.memory()).download(),
+            std::vector<half>(wanted.begin(), wanted.begin() + B * H * Sq * Dv));
+  attention(stream, q, k, v, options, to);
+  EXPECT_EQ(Buffer<half>(to.o.memory()).download(),
+            std::vector<half>(wanted.begin(), wanted.begin() + B * H * Sq * Dv));
 }
 
 TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {

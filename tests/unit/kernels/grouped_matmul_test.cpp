@@ -1,5 +1,6 @@
 // grouped_matmul and its gradients: empty groups, partial tiles, many groups.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <numeric>
 #include <sectile/error.h>
 
@@ -45,6 +46,7 @@ TEST_P(GroupedMatmul, EmptyGroupsAndPartialTiles) {
 }
 
 TEST_P(GroupedMatmul, MoreGroupsThanAreLookedAtAtOnce) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   std::vector<int> sizes(300, 0);
   for (std::size_t i = 0; i < sizes.size(); i += 7)
     sizes[i] = static_cast<int>(i % 5);
@@ -67,6 +69,7 @@ Config persistent(std::int64_t programs, const Config &rest = {}) {
 
 // Fewer programs than tiles, and more; rows and columns that end within a tile, and steps, too.
 TEST_P(GroupedMatmul, PersistentPrograms) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
     for (const auto &[programs, dtype] :
          {std::pair{1, "f16"}, {3, "f16"}, {64, "bf16"}, {3, "f32"}})
@@ -81,6 +84,7 @@ TEST_P(GroupedMatmul, PersistentPrograms) {
 
 // So that many programs have no tile of most groups, and several of one. Rings outlive many tiles.
 TEST_P(GroupedMatmul, PersistentProgramsOfManyGroups) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   std::vector<int> sizes(256, 0);
   for (std::size_t i = 0; i < sizes.size(); i += 3)
     sizes[i] = i == 129 ? 300 : static_cast<int>(i % 5);
@@ -95,6 +99,7 @@ TEST_P(GroupedMatmul, PersistentProgramsOfManyGroups) {
 
 // The tiles that large products take, some of them stored in pieces.
 TEST_P(GroupedMatmul, PersistentProgramsOfLargeTiles) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
     for (const auto &[trans, n] : {std::pair{"false", 256}, {"true", 128}}) {
       KernelCase test = withSizes(kernel, {200, 0, 90}, "f16", {{"trans_rhs", trans}});
@@ -114,6 +119,7 @@ TEST_P(GroupedMatmul, PersistentProgramsTakeStrides) {
 }
 
 TEST_P(GroupedMatmul, DtypesAndTransposition) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
     for (const char *dtype : {"f16", "bf16", "f32"})
       for (const char *trans : {"false", "true"})

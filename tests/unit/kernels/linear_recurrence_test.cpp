@@ -34,6 +34,7 @@ std::vector<Names> companies(const char *kernel) {
 } // namespace
 
 TEST_P(Recurrence, OfAllDtypesAndDecays) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
     for (const Names &with : companies(kernel))
       for (const char *dtype : {"f32", "f16", "bf16"})
@@ -51,11 +52,10 @@ TEST_P(Recurrence, OfAllLengths) {
 TEST_P(Recurrence, OfAllWidths) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
-    for (std::int64_t width : {1, 17, 64, 130})
-      for (std::int64_t values : {1, 33})
-        expectRight(
-            device,
-            {kernel, {{"B", 1}, {"H", 1}, {"T", 20}, {"Dk", width}, {"Dv", values}}, {}, {"g"}});
+    for (const auto &[width, values] : {std::pair(1, 33), {17, 1}, {64, 33}, {130, 33}})
+      expectRight(
+          device,
+          {kernel, {{"B", 1}, {"H", 1}, {"T", 20}, {"Dk", width}, {"Dv", values}}, {}, {"g"}});
 }
 
 TEST_P(Recurrence, OfAllConfigurations) {

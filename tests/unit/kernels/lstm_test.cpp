@@ -64,6 +64,7 @@ TEST_P(Cells, OfAllDtypes) {
 }
 
 TEST_P(Cells, OfAllSizes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels) {
     for (const auto &[b, h] : {std::pair{1, 1}, {17, 16}, {1, 33}, {1, 16}, {17, 33}})
       expectRight(device, cellCase(kernel, {.t = 2, .b = b, .i = 33, .h = h, .directions = 1}));
@@ -88,6 +89,7 @@ TEST_P(Cells, OfManyColumns) {
 }
 
 TEST_P(Cells, OptionsAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels) {
     KernelCase test = cellCase(kernel, {.t = 7});
     test.options = {{"batch_first", "true"}};

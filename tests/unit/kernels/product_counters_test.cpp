@@ -624,7 +624,7 @@ TEST_P(ProductCounters, DepthwiseRowsAreReadOnceForAColumnOfTaps) {
 // channels or filters are few, each class of columns is copied to a place of its own. Taps are in
 // one column, so that each run of pixels is one of whole sectors.
 TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *kernel : {"conv2d", "conv2d_backward"})
     for (const char *layout : {"nchw", "nhwc"})
       for (const char *dtype : {"f16", "f32"})
@@ -660,7 +660,7 @@ TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
 // A program of dx has all pixels between those of a stride as columns, up to 32 of four channels,
 // and stores whole rows of an image, or of a copy of it where pixels do not lie last.
 TEST_P(ProductCounters, FewChannelsAreStoredWithoutGaps) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const int stride : {1, 2, 3, 4, 16}) {

@@ -2,6 +2,7 @@
 // takes them.
 #include "KernelTest.h"
 #include "kernels/Use.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <limits>
 #include <sectile/library.h>
@@ -107,6 +108,7 @@ TEST_P(Quantize, AnyExtents) {
 }
 
 TEST_P(Quantize, EveryCodeIsTheNearest) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *granularity : granularities)
     for (const char *out : codes)
       for (const char *dtype : {"f32", "f16", "bf16"})
@@ -210,6 +212,7 @@ TEST_P(Quantize, TheLargestNumbers) {
 
 // One spoils the block that it is in, and no other.
 TEST_P(Quantize, NanAndInfinities) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   constexpr double infinity = std::numeric_limits<double>::infinity(),
                    nan = std::numeric_limits<double>::quiet_NaN();
   for (const char *granularity : granularities)

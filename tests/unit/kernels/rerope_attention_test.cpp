@@ -2,6 +2,7 @@
 #include "AttentionTest.h"
 #include "PositionAttentionTest.h"
 #include "kernels/References.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 #include <sectile/library.h>
@@ -28,6 +29,7 @@ static KernelCase back(std::map<std::string, std::int64_t> extents, Assignments 
 }
 
 TEST_P(Rerope, EveryWindow) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *causal : {"true", "false"})
     for (const char *window : {"0", "1", "15", "16", "17", "33", "1000", "5000000000"}) {
       const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Sq", 70}, {"Sk", 75}};
@@ -37,6 +39,7 @@ TEST_P(Rerope, EveryWindow) {
 }
 
 TEST_P(Rerope, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const auto &[queries, keys] :
        {std::pair{1, 1}, {1, 65}, {15, 16}, {17, 15}, {0, 5}, {5, 0}, {70, 20}, {20, 70}})
     for (const char *causal : {"true", "false"}) {

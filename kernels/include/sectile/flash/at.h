@@ -94,13 +94,19 @@ struct At {
   template <int Tag> Score by_distance(const Learned<Along::distances, Tag> &of) const {
     return withSlope(of, Along::distances, atDistance(of.values));
   }
+  template <int Tag> Score per_pair(const Learned<Along::pairs, Tag> &of) const {
+    return withSlope(of, Along::pairs, per_pair(of.values));
+  }
 
 private:
   template <class L> Score withSlope(const L &of, Along along, const Tile<float> &values) const {
     const Score score(values);
     if (!learned)
       return score;
-    learned->insert_or_assign(L::slot, LearnedUse{along, of.parts});
+    LearnedUse use{along, {}};
+    if constexpr (requires { of.parts; })
+      use.parts = of.parts;
+    learned->insert_or_assign(L::slot, std::move(use));
     return score.as(L::slot);
   }
   Tile<float> atDistance(const View<const float, 3> &table) const;

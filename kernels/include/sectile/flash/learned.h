@@ -5,25 +5,34 @@
 
 namespace sectile::flash {
 
-// What a learned operand has an element for: a head, a query or a key of each, or, of each head, a
-// distance of a key from a query, from -reach to reach; those that are farther have the ends.
-enum class Along { heads, queries, keys, distances };
+// What a learned operand has an element for: a head; of each head a query, a key, a distance of a
+// key from a query, from -reach to reach, where those that are farther have the ends; or a pair of
+// a query and a key.
+enum class Along { heads, queries, keys, distances, pairs };
 
-// Values [B or 1, H or 1, W]: W is 1, Sq, Sk or 2 reach + 1. At::per_head, per_query, per_key and
-// by_distance give their scores. Of several that a lambda has along the same, each has a tag of its
-// own. parts: what programs add to the gradient, [B, H, programs, W]; a backward pass has it.
+// Values [B or 1, H or 1, W]: W is 1, Sq, Sk or 2 reach + 1; of pairs [B or 1, H or 1, Sq, Sk].
+// At::per_head, per_query, per_key, by_distance and per_pair give their scores. Of several that a
+// lambda has along the same, each has a tag of its own. parts: what programs add to the gradient,
+// [B, H, programs, W]; a backward pass has it. A launch of its own writes the gradient of pairs.
 template <Along A, int Tag = 0> struct Learned {
-  static constexpr int slot = 1 + 4 * Tag + static_cast<int>(A); // of a score's derivatives
+  static constexpr int slot = 1 + 5 * Tag + static_cast<int>(A); // of a score's derivatives
   View<const float, 3> values;
   View<float, 4> parts;
 };
 template <Along A, int Tag>
 SECTILE_STRUCT((Learned<A, Tag>), values, parts)
+template <int Tag>
+struct Learned<Along::pairs, Tag> {
+  static constexpr int slot = 1 + 5 * Tag + static_cast<int>(Along::pairs);
+  View<const float, 4> values;
+};
+template <int Tag>
+SECTILE_STRUCT((Learned<Along::pairs, Tag>), values)
 
 // Those that a lambda used while gradients are traced, by their slots.
 struct LearnedUse {
   Along along;
-  View<float, 4> parts;
+  View<float, 4> parts; // but of pairs
 };
 using LearnedUses = std::map<int, LearnedUse>;
 

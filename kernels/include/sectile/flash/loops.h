@@ -12,6 +12,7 @@ struct LoopConfig {
   int m = 64, n = 64, warps = 4, stages = 2; // queries and keys of a block
   int width = 64, valueWidth = 64;           // D and Dv, up to the next multiple of 16
   bool dropout = false, exact = true;        // exact: f32 products are not rounded to tf32
+  bool seedOffset = false;                   // of dropout, in device memory
   int sinks = 0;                             // of a head, up to the next power of two
   bool overlap = false;     // a producer partition copies, and products run beside arithmetic
   bool raw = false;         // scores are products, which are scaled where exponents are taken
@@ -22,8 +23,8 @@ struct LoopConfig {
   bool sumsQueries = false; // which add up dq as well
   int group = 1;            // heads whose queries are rows of one block
 };
-SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, sinks, overlap,
-               raw, heads, persistent, pairs, parts, sumsQueries, group)
+SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, seedOffset,
+               sinks, overlap, raw, heads, persistent, pairs, parts, sumsQueries, group)
 
 // A lambda of flash::scores with its operands.
 struct Modifier {
@@ -37,10 +38,11 @@ struct Numbers {
   Int group;   // query heads that share a head of the keys
   Float scale; // of products
   Scalar<std::uint64_t> seed;
-  Scalar<std::uint32_t> threshold; // p of dropout times 2^16, in the upper half
-  Float dropoutScale;              // 1 / (1 - p)
+  Scalar<std::uint32_t> threshold;    // p of dropout times 2^16, in the upper half
+  Float dropoutScale;                 // 1 / (1 - p)
+  Ptr<const std::int64_t> seedOffset; // added to the seed, where there is one
 };
-SECTILE_STRUCT(Numbers, group, scale, seed, threshold, dropoutScale)
+SECTILE_STRUCT(Numbers, group, scale, seed, threshold, dropoutScale, seedOffset)
 
 template <class T, class Out = T> struct ForwardTensors {
   View<const T, 4> q, k, v;   // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
@@ -104,6 +106,21 @@ void traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tenso
                        const View<Sum, 4> &dk, const View<Sum, 4> &dv, const View<float, 4> &dqSums,
                        const Numbers &numbers, const Modifier &modifier,
                        const AnyVisibility &visibility);
+
+// Block (i, j) of the gradient [B or 1, H or 1, Sq, Sk] of the learned operand of a slot, along
+// pairs; the programs along axis 0 are the blocks.
+struct SlotConfig {
+  int slot = 1;
+};
+SECTILE_CONFIG(SlotConfig, slot)
+struct PairConfig : LoopConfig, SlotConfig {};
+constexpr auto sectileConfigFields(std::type_identity<PairConfig>) {
+  return std::tuple_cat(config_fields<LoopConfig>, config_fields<SlotConfig>);
+}
+template <class T>
+void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
+                        const View<float, 4> &gradient, const Numbers &numbers,
+                        const Modifier &modifier, const AnyVisibility &visibility);
 
 // Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
 // without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts.
