@@ -180,6 +180,71 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
 
 } // namespace
 
+void flash::detail::checkExtents(const char *function, const std::uint64_t *words,
+                                 std::initializer_list<WantedExtent> wanted) {
+  const std::uint64_t *extents = words + 1; // after the address
+  bool fits = true;
+  std::string of, extentsText;
+  for (std::size_t axis = 0; const auto &[name, extent, orOne] : wanted) {
+    const auto given = static_cast<std::int64_t>(extents[axis++]);
+    fits &= !extent || given == *extent || (orOne && given == 1);
+    const char *comma = of.empty() ? "" : ", ";
+    extentsText += comma + std::to_string(given);
+    of += std::string(comma) + (orOne ? "1 or " : "") +
+          (extent ? std::to_string(*extent) : std::string(name));
+  }
+  if (!fits)
+    throw LaunchError(std::string("flash::") + function + ": an operand is [" + extentsText +
+                      "], but has to be [" + of + "]");
+}
+
+using Extents = flash::detail::CallExtents;
+void flash::detail::checkOperands(std::type_identity<flash::Documents>, const std::uint64_t *words,
+                                  const Extents &call) {
+  for (const std::uint64_t *of : {words, words + sectile::detail::wordsOf<flash::Documents> / 2})
+    checkExtents("documents", of, {{"B", call.batches}, {"Sk", call.keys}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::Prefix>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("prefix", words, {{"B", call.batches}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::KeyLengths>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("key_lengths", words, {{"B", call.batches}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::KeyMask>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("key_mask", words, {{"B", call.batches, true}, {"Sk", call.keys}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::Mask>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("mask", words,
+               {{"B", call.batches, true},
+                {"H", call.heads, true},
+                {"Sq", call.queries},
+                {"Sk", call.keys}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::MaskBlocks>, const std::uint64_t *words,
+                                  const Extents &call) {
+  // The extents of a block are after the mask's.
+  const auto blocks = [&](const std::optional<std::int64_t> &extent, std::size_t axis) {
+    const std::uint64_t size = words[sectile::detail::wordsOf<flash::Mask> + axis];
+    return extent ? std::optional(ceilDiv(*extent, static_cast<std::int64_t>(size))) : extent;
+  };
+  checkExtents("block_list", words,
+               {{"B", call.batches, true},
+                {"H", call.heads, true},
+                {"blocks of queries", blocks(call.queries, 0)},
+                {"blocks of keys", blocks(call.keys, 1)}});
+}
+void flash::detail::checkOperands(std::type_identity<flash::Tree>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("tree", words, {{"B", call.batches}, {"Sq", call.queries}});
+  if (words[2] > 64)
+    throw LaunchError("flash::tree: there are " + std::to_string(words[2]) +
+                      " queries, but there may be 64");
+}
+
 NamedTensors flash::detail::attend(const Stream &stream, Call call, const Launcher &launch) {
   return run(stream, false, std::move(call), launch);
 }

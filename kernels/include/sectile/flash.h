@@ -105,6 +105,15 @@ constexpr void requireAsMany(std::type_identity<Operands<P...>>, const Values &.
   static_assert(sizeof...(P) == sizeof...(Values),
                 "flash is given one operand for each parameter of the lambda after the fixed ones");
 }
+template <int N>
+LearnedTensor<N> learned(const Tensor<const float, N> &values, const Tensor<float, N> &gradient) {
+  for (int axis = 0; axis < N; ++axis)
+    if (values.extent(axis) != gradient.extent(axis))
+      throw LaunchError("flash::learned: axis " + std::to_string(axis) +
+                        " of the values has extent " + std::to_string(values.extent(axis)) +
+                        ", but that of the gradient " + std::to_string(gradient.extent(axis)));
+  return {values, gradient};
+}
 inline Tensor<float, 4> withFourAxes(const Tensor<float, 4> &of) { return of; }
 inline Tensor<float, 4> withFourAxes(const Tensor<float, 3> &of) {
   return {of.data(),
@@ -145,6 +154,55 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
               return operands.call(F{}, score, at);
             },
             /*hides=*/true, learns<F>};
+}
+
+// What extents of a visibility's operands have to be; queries and keys are not known where
+// sequences differ.
+struct CallExtents {
+  std::int64_t batches, heads;
+  std::optional<std::int64_t> queries = {}, keys = {};
+};
+// `words` are those of a view, as a launch takes it. Throws LaunchError.
+struct WantedExtent {
+  const char *name;
+  std::optional<std::int64_t> extent;
+  bool orOne = false;
+};
+void checkExtents(const char *function, const std::uint64_t *words,
+                  std::initializer_list<WantedExtent> wanted);
+
+// Of visibilities of the library; others are taken as they are.
+template <class V>
+void checkOperands(std::type_identity<V>, const std::uint64_t *, const CallExtents &) {}
+void checkOperands(std::type_identity<Documents>, const std::uint64_t *words,
+                   const CallExtents &call);
+void checkOperands(std::type_identity<Prefix>, const std::uint64_t *words, const CallExtents &call);
+void checkOperands(std::type_identity<KeyLengths>, const std::uint64_t *words,
+                   const CallExtents &call);
+void checkOperands(std::type_identity<KeyMask>, const std::uint64_t *words,
+                   const CallExtents &call);
+void checkOperands(std::type_identity<Mask>, const std::uint64_t *words, const CallExtents &call);
+void checkOperands(std::type_identity<MaskBlocks>, const std::uint64_t *words,
+                   const CallExtents &call);
+void checkOperands(std::type_identity<Tree>, const std::uint64_t *words, const CallExtents &call);
+template <class A, class B>
+void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
+                   const CallExtents &call);
+template <class A, class B>
+void checkOperands(std::type_identity<Or<A, B>>, const std::uint64_t *words,
+                   const CallExtents &call) {
+  checkOperands(std::type_identity<A>(), words, call);
+  checkOperands(std::type_identity<B>(), words + sectile::detail::wordsOf<A>, call);
+}
+template <class A, class B>
+void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
+                   const CallExtents &call) {
+  checkOperands(std::type_identity<Or<A, B>>(), words, call);
+}
+template <class V> void checkVisibility(const Arguments<V> &visibility, const CallExtents &call) {
+  std::array<std::uint64_t, sectile::detail::wordsOf<V>> words;
+  visibility.pack(words.data());
+  checkOperands(std::type_identity<V>(), words.data(), call);
 }
 
 // The kernels' functions.
@@ -300,11 +358,11 @@ template <class F, class... Values> Scores<F> scores(F, const Values &...operand
 // distances have gradients, with an axis B of extent 1.
 inline LearnedTensor<3> learned(const Tensor<const float, 3> &values,
                                 const Tensor<float, 3> &gradient) {
-  return {values, gradient};
+  return detail::learned(values, gradient);
 }
 inline LearnedTensor<4> learned(const Tensor<const float, 4> &values,
                                 const Tensor<float, 4> &gradient) {
-  return {values, gradient};
+  return detail::learned(values, gradient);
 }
 inline Scores<detail::Plain> plain() { return {}; }
 
@@ -369,6 +427,7 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
        const sectile::detail::AttentionTo<AttentionOutputs, T, 4> &to = {}) {
   using namespace detail;
   using E = std::remove_const_t<T>;
+  checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
   NamedTensors given;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
@@ -419,6 +478,7 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
          const sectile::detail::AttentionTo<AttentionGradients, T, 4> &to = {}) {
   using namespace detail;
   using E = std::remove_const_t<T>;
+  checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
   NamedTensors given;
   if (to) {
     given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
@@ -485,6 +545,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
        const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
   using namespace detail;
   using E = std::remove_const_t<T>;
+  checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
   NamedTensors given;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
@@ -522,6 +583,7 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
     const sectile::detail::AttentionTo<AttentionGradients, T, 3> &to = {}) {
   using namespace detail;
   using E = std::remove_const_t<T>;
+  checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
   NamedTensors given;
   if (to) {
     given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
@@ -599,6 +661,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
             const Arguments<V> &visibility, const Options &options,
             const sectile::detail::AttentionTo<AttentionOutputs, T, 3> &to) {
   using E = std::remove_const_t<T>;
+  checkVisibility(visibility, {pages.lengths.extent(0), q.extent(1)});
   static_assert(std::is_same_v<C, E> || std::is_same_v<C, float8_e4m3> ||
                     std::is_same_v<C, std::int8_t> || std::is_same_v<C, std::uint8_t>,
                 "pages are of the type of q, or of float8_e4m3, std::int8_t or std::uint8_t");

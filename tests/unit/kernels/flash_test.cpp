@@ -455,14 +455,49 @@ TEST_P(Flash, SeedsHaveAnOffsetOnTheDevice) {
 
 TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {
   const Device device = Device::open("interpreter");
+  const auto message = [](const auto &call) -> std::string {
+    try {
+      call();
+    } catch (const LaunchError &error) {
+      return error.what();
+    }
+    return "";
+  };
   const auto q = tensor(device.allocate<half>(2 * 32), {1, 1, 2, 32});
   const auto k = tensor(device.allocate<half>(2 * 48), {1, 1, 2, 48});
-  try {
-    flash::attend(device.stream(), q, k, k, flash::plain(), flash::causal());
-    FAIL();
-  } catch (const LaunchError &error) {
-    EXPECT_THAT(error.what(), HasSubstr("flash::attend: "));
-  }
+  const auto of = [&](const auto &visibility) {
+    return message([&] { flash::attend(device.stream(), q, q, q, flash::plain(), visibility); });
+  };
+  EXPECT_THAT(
+      message([&] { flash::attend(device.stream(), q, k, k, flash::plain(), flash::causal()); }),
+      HasSubstr("flash::attend: "));
+  const auto bools = device.allocate<bool>(24);
+  const auto numbers = device.allocate<std::int32_t>(24);
+  EXPECT_EQ(of(flash::causal() && flash::mask(tensor(bools, {1, 2, 2, 3}))),
+            "flash::mask: an operand is [1, 2, 2, 3], but has to be [1 or 1, 1 or 1, 2, 2]");
+  EXPECT_EQ(of(flash::window(1, 1) || flash::block_list(tensor(bools, {1, 1, 2, 2}), 1, 2)),
+            "flash::block_list: an operand is [1, 1, 2, 2], but has to be [1 or 1, 1 or 1, 2, 1]");
+  EXPECT_EQ(of(flash::documents(tensor(numbers, {1, 2}), tensor(numbers, {1, 3}))),
+            "flash::documents: an operand is [1, 3], but has to be [1, 2]");
+  EXPECT_EQ(of(flash::key_lengths(tensor(numbers, {2}))),
+            "flash::key_lengths: an operand is [2], but has to be [1]");
+  EXPECT_EQ(of(flash::prefix(tensor(numbers, {2}))),
+            "flash::prefix: an operand is [2], but has to be [1]");
+  EXPECT_EQ(of(flash::key_mask(tensor(bools, {1, 3}))),
+            "flash::key_mask: an operand is [1, 3], but has to be [1 or 1, 2]");
+  EXPECT_EQ(of(flash::tree(tensor(device.allocate<std::uint64_t>(3), {1, 3}))),
+            "flash::tree: an operand is [1, 3], but has to be [1, 2]");
+  const auto rows = tensor(device.allocate<half>(65 * 16), {1, 1, 65, 16});
+  EXPECT_EQ(message([&] {
+              flash::attend(device.stream(), rows, rows, rows, flash::plain(),
+                            flash::tree(tensor(device.allocate<std::uint64_t>(65), {1, 65})));
+            }),
+            "flash::tree: there are 65 queries, but there may be 64");
+  EXPECT_EQ(message([&] {
+              flash::learned(tensor(device.allocate<float>(6), {1, 2, 3}),
+                             tensor(device.allocate<float>(6), {1, 1, 3}));
+            }),
+            "flash::learned: axis 1 of the values has extent 2, but that of the gradient 1");
 }
 
 } // namespace

@@ -37,8 +37,7 @@ struct Region {
 //                                                                with the query or key.
 //   Bool sees(const At &) const                                  for each pair of a block
 //   Bool touches(const Region &) const                           false only where no query of a
-//   block
-//                                                                sees any of its keys
+//                                                                block sees any of its keys
 //
 // A query sees a key where all that there are say so; touches() goes with sees(). Blocks of which
 // no query sees a key are never read, as far as the intervals and touches() tell; inside intervals
@@ -157,7 +156,7 @@ struct KeyLengths {
 };
 SECTILE_STRUCT(KeyLengths, lengths)
 
-// Keys where mask [B, Sk] is true.
+// Keys where mask [1 or B, Sk] is true.
 struct KeyMask {
   View<const bool, 2> mask;
   Bool sees(const At &at) const { return at.per_key(mask); }
