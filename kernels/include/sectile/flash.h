@@ -217,7 +217,7 @@ struct Launch {
   AnyTensor dk = {}, dv = {};
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
   PageConfig pages = {};
-  AnyTensor queryStarts = {}, kScales = {}, vScales = {}; // of pages
+  AnyTensor queryStarts = {}, plan = {}, kScales = {}, vScales = {}; // of pages
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -578,7 +578,8 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
           use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
                   use.tensor<E, 3>("q"), pages.k, pages.v, pages.lengths, pages.tables,
-                  launch.queryStarts.as<const std::int32_t, 1>(), launch.sinks.as<const float, 2>(),
+                  launch.queryStarts.as<const std::int32_t, 1>(),
+                  launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
               launch.numbers, scores.operands, visibility,
