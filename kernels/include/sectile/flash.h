@@ -530,20 +530,23 @@ template <class C> struct Pages {
   Tensor<const std::int32_t, 2> tables;
   Tensor<const std::int32_t, 1> lengths;
   std::optional<Tensor<const float, 2>> kScale, vScale;
+  std::optional<Tensor<const std::int32_t, 2>> plan;
 };
 // Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
 // context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
 // are of the type of q, or they hold numbers of float8_e4m3, std::int8_t or, as std::uint8_t with
 // D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are multiplied by
-// scales [1 or blocks, Hkv] where these are given.
+// scales [1 or blocks, Hkv] where these are given. plan [parts, 4] is of the kernel paged_plan, for
+// one query a sequence.
 template <class C>
 Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
                                     const sectile::detail::KernelInput<C, 4> &v_cache,
                                     const Tensor<const std::int32_t, 2> &block_tables,
                                     const Tensor<const std::int32_t, 1> &context_lens,
                                     const std::optional<Tensor<const float, 2>> &k_scale = {},
-                                    const std::optional<Tensor<const float, 2>> &v_scale = {}) {
-  return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale};
+                                    const std::optional<Tensor<const float, 2>> &v_scale = {},
+                                    const std::optional<Tensor<const std::int32_t, 2>> &plan = {}) {
+  return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale, plan};
 }
 
 namespace detail {
@@ -569,6 +572,8 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
     inputs["k_scale"] = *pages.kScale;
   if (pages.vScale)
     inputs["v_scale"] = *pages.vScale;
+  if (pages.plan)
+    inputs["plan"] = *pages.plan;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out = detail::attend(
