@@ -80,6 +80,8 @@ std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed) 
       fillDrawn(array, [&] { return normal(random); });
     }
   }
+  if (call.kernel->sample_dependent)
+    call.kernel->sample_dependent(call, inputs);
   return inputs;
 }
 

@@ -6,7 +6,7 @@
 namespace sectile {
 
 // Contents for the inputs of a call, by their place among the arguments: those of
-// ArgumentSpec::sample.
+// ArgumentSpec::sample and KernelSpec::sample_dependent.
 std::vector<HostArray> sampleInputs(const Invocation &call, std::uint64_t seed);
 
 struct Execution {

@@ -84,11 +84,11 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
   lse.tile(m).store(block, softmax.logarithm());
 }
 
-// The same of a block whose rows are the queries of all heads that share keys, and of one of
-// `parts` parts of the keys that it sees: q [heads, Sq, D], o [heads, Sq, Dv], lse [heads, Sq] and
-// sinks [heads, R] of these heads. take(softmax, query, steps) is to take in the steps.
+// The same of a block whose rows are the queries of all heads that share keys, and of a part of the
+// keys that it sees: q [heads, Sq, D], o [heads, Sq, Dv], lse [heads, Sq] and sinks [heads, R] of
+// these heads, which count in the first part. take(softmax, query) is to take in the part.
 template <class T, class Out, class Take>
-void attendPacked(const Int &block, const Int &part, const Int &parts, const View<const T, 3> &q,
+void attendPacked(const Int &block, const Bool &isFirst, const View<const T, 3> &q,
                   const View<Out, 3> &o, const View<float, 2> &lse, const Scores &scores,
                   const View<const float, 2> &sinks, Take &&take) {
   const LoopConfig &config = scores.config;
@@ -109,9 +109,9 @@ void attendPacked(const Int &block, const Int &part, const Int &parts, const Vie
     softmax.absorb(scores.beside(
         load(sinks.ptr() + expand(cast<std::int64_t>(row % config.group) * sinks.stride(0), 1) +
                  expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
-             expand(exists && part == 0, 1) && expand(r < sinks.extent(1), 0), -infinity)));
+             expand(exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
   }
-  take(softmax, query, scores.keys(block, false).part(part, parts));
+  take(softmax, query);
   store(o.ptr() + places(o, config.valueWidth), softmax.result(), inside(o, config.valueWidth));
   store(lse.ptr() + packed.place(lse, row), softmax.logarithm(), exists);
 }

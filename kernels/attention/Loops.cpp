@@ -103,12 +103,13 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
                       .modifier = modifier,
                       .visibility = visibility,
                       .coarse = sizeof(T) == 2};
-  attendPacked<T>(
-      block, part, parts, ofHeads(q.at(batch)), ofHeads(o.at(part, batch)),
-      ofHeads(lse.at(part, batch)), scores, config.sinks ? ofHeads(sinks) : View<const float, 2>(),
-      [&](OnlineSoftmax &softmax, const Tile<T> &query, const Visits &steps) {
-        takeIn(softmax, query, block, steps, k.at(batch, head), v.at(batch, head), scores);
-      });
+  attendPacked<T>(block, part == 0, ofHeads(q.at(batch)), ofHeads(o.at(part, batch)),
+                  ofHeads(lse.at(part, batch)), scores,
+                  config.sinks ? ofHeads(sinks) : View<const float, 2>(),
+                  [&](OnlineSoftmax &softmax, const Tile<T> &query) {
+                    takeIn(softmax, query, block, scores.keys(block, false).part(part, parts),
+                           k.at(batch, head), v.at(batch, head), scores);
+                  });
 }
 
 template <class T, class Sum>

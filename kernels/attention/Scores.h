@@ -50,6 +50,14 @@ struct Visits {
     return result;
   }
 
+  // Those of elements from `from` up to, without it, `to`; blocks of `size` elements begin at both.
+  Visits within(const Int &from, const Int &to, int size) const {
+    Visits result = *this;
+    result.first = maximum(first, from / size);
+    result.end = minimum(end, cdiv(to, size));
+    return result;
+  }
+
   void restrictTo(std::optional<flash::BlockList> blocks) {
     list = std::move(blocks);
     if (list) {

@@ -2,6 +2,7 @@
 #include "kernels/serving/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::servingKernels() {
-  return {attentionMergeSpec(), pagedDecodeSpec(), pagedPrefillSpec(), blockSparseAttentionSpec(),
-          blockSparseAttentionBackwardSpec()};
+  return {attentionMergeSpec(),       pagedPlanSpec(),
+          pagedDecodeSpec(),          pagedPrefillSpec(),
+          blockSparseAttentionSpec(), blockSparseAttentionBackwardSpec()};
 }

@@ -5,6 +5,7 @@
 namespace sectile {
 
 KernelSpec attentionMergeSpec();
+KernelSpec pagedPlanSpec();
 KernelSpec pagedDecodeSpec();
 KernelSpec pagedPrefillSpec();
 KernelSpec blockSparseAttentionSpec();

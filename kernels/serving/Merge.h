@@ -52,6 +52,18 @@ inline MergeConfig mergeRowConfig(std::int64_t parts, int width) {
   return {.m = 1, .warps = together > 8 ? 4 : 1, .width = width, .parts = together};
 }
 
+// One row's parts, [parts, width] and [parts], some at a time.
+template <class In>
+MergedRows mergeOneRow(const View<const In, 2> &partial, const View<const float, 1> &logs,
+                       const MergeConfig &config) {
+  const int parts = config.parts;
+  MergedRows merged(1, config.width);
+  for (auto step : range(0, cdiv(partial.extent(0), parts)))
+    merged.add(logs.tile(parts).padding(-std::numeric_limits<float>::infinity()).load(step),
+               cast<float>(partial.tile(parts, config.width).load(step, 0)), /*together=*/true);
+  return merged;
+}
+
 // States of part p in partial[p]. The parts are added in an order that their number fixes, so that
 // the same states give the same bits.
 template <class In, class Out>
@@ -66,12 +78,8 @@ Kernel mergeStates{
           merged.add(logs.at(part, batch, head).tile(m).load(rows),
                      cast<float>(partial.at(part, batch, head).tile(m, width).load(rows, 0)));
       } else {
-        const auto ofRow = partial.fix(3, rows).fix(2, head).fix(1, batch);
-        const auto logsOfRow = logs.fix(3, rows).fix(2, head).fix(1, batch);
-        for (auto step : range(0, cdiv(partial.extent(0), parts)))
-          merged.add(
-              logsOfRow.tile(parts).padding(-std::numeric_limits<float>::infinity()).load(step),
-              cast<float>(ofRow.tile(parts, width).load(step, 0)), /*together=*/true);
+        merged = mergeOneRow<In>(partial.fix(3, rows).fix(2, head).fix(1, batch),
+                                 logs.fix(3, rows).fix(2, head).fix(1, batch), config);
       }
       o.at(batch, head).tile(m, width).store(rows, 0, merged.result());
       lse.at(batch, head).tile(m).store(rows, merged.logarithm());

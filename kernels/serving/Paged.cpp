@@ -10,6 +10,7 @@
 #include "kernels/Sample.h"
 #include "kernels/attention/OptionScores.h"
 #include "kernels/serving/Merge.h"
+#include "kernels/serving/Plan.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -69,6 +70,7 @@ void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &rando
 
 bool isPairs(const Invocation &call) { return call.dtype("k_cache") == DType::uint8; }
 bool isPacked(const Invocation &call) { return call.extents.contains("ends"); }
+bool isPlanned(const Invocation &call) { return call.extents.contains("parts"); }
 
 void check(const Invocation &call) {
   checkHeads(call, "q", "the caches", {"D"});
@@ -89,6 +91,9 @@ void check(const Invocation &call) {
                      std::to_string(d) +
                      (isPairs(call) ? ", and each byte holds two numbers" : ""));
   checkScores(call);
+  if (isPlanned(call))
+    checkParts(call, call.extent("parts"),
+               "plan has " + std::to_string(call.extent("parts")) + " rows");
   if (!isPacked(call))
     return;
   if (call.extent("ends") != call.extent("S") + 1)
@@ -141,6 +146,9 @@ KernelSpec sectile::pagedSpec(bool packed) {
           "[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 of q; begins "
           "with 0, never falls, ends with T",
           {.sample = sampleEnds}}});
+  else
+    spec.add_arguments({{"plan?: [parts, 4] i32",
+                         "of paged_plan: into which parts keys are split among programs"}});
   spec.add_arguments(
       {{"-> o" + queries + "like q",
         packed ? "0 where a query sees no key" : "0 where a sequence has no keys"},
@@ -161,6 +169,15 @@ KernelSpec sectile::pagedSpec(bool packed) {
   if (packed) {
     spec.typical["T"] = 4096;
     spec.small["T"] = 40;
+  } else {
+    spec.typical["parts"] = 80;
+    spec.small["parts"] = 7;
+    spec.batch.push_back("parts");
+    spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
+      if (isPlanned(call))
+        inputs[call.index("plan")] =
+            planReference(inputs[call.index("context_lens")], call.extent("parts"));
+    };
   }
   spec.follow = [packed](Invocation &call) {
     call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
@@ -172,6 +189,8 @@ KernelSpec sectile::pagedSpec(bool packed) {
     if (isPacked(call))
       checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
     checkPagedContents(call, inputs[3], inputs[4], settingsOf(call, inputs));
+    if (isPlanned(call))
+      checkPlan(call, inputs[call.index("plan")], inputs[3]);
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
@@ -211,8 +230,10 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
                      tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
                      group = groupOf(call);
-  const bool packed = call.extents.contains("T");
-  const int splits = use.config.contains("splits") ? use.field("splits") : 1;
+  const bool packed = isPacked(call), planned = isPlanned(call);
+  const int splits = use.config.contains("splits") && !planned ? use.field("splits") : 1;
+  // Without a sequence all rows of a plan are empty, and there is none to read a length of.
+  const std::int64_t parts = planned && sequences > 0 ? call.extent("parts") : sequences;
   flash::LoopConfig chosen = use.config_as<flash::LoopConfig>();
   chosen.width = chosen.valueWidth = paddedWidth(d);
   chosen.group = static_cast<int>(group);
@@ -221,7 +242,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   chosen.raw = chosen.overlap && mayBeRaw(numbers, modified) && !chosen.sinks;
   Launch paged{.of = Launch::Of::pages,
                .grid = Grid(packed ? tokens * group / chosen.m + sequences
-                                   : sequences * ceilDiv(group, chosen.m),
+                                   : parts * ceilDiv(group, chosen.m),
                             kvHeads, splits),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, group),
@@ -230,28 +251,46 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                          .page = static_cast<int>(call.extent("page")),
                          .packed = packed,
                          .kScaled = use.has("k_scale"),
-                         .vScaled = use.has("v_scale")},
+                         .vScaled = use.has("v_scale"),
+                         .planned = planned},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
                                      : noTensor<std::int32_t, 1>(),
+               .plan = planned ? use.tensor<std::int32_t, 2>("plan") : noTensor<std::int32_t, 2>(),
                .kScales = broadcast<float, 2>(use, "k_scale"),
                .vScales = broadcast<float, 2>(use, "v_scale")};
+  if (planned && planStep % chosen.n != 0)
+    refuse(call, "a step is " + std::to_string(chosen.n) +
+                     " keys, but a plan's parts are multiples of " + std::to_string(planStep));
   const auto lse = use.tensor<float, 2>("lse");
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");
+    if (planned) {
+      const auto partial = use.workspace<float, 3>({parts, heads, d});
+      const auto logs = use.workspace<float, 2>({parts, heads});
+      paged.o = withAxes<4>(partial, {1, parts, heads, d},
+                            {0, partial.stride(0), partial.stride(1), partial.stride(2)});
+      paged.lse = withAxes<3>(logs, {1, parts, heads}, {0, logs.stride(0), logs.stride(1)});
+      launch(use, paged);
+      // A sequence has as many parts as the others leave it, at most.
+      return use(serving::mergePlanned<T>, Grid(parts, heads), partial, logs,
+                 use.tensor<std::int32_t, 2>("plan"), o, lse,
+                 mergeRowConfig(parts - sequences + 1, chosen.width));
+    }
     if (splits == 1) {
       paged.o = withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)});
       paged.lse = withAxes<3>(lse, {1, tokens, heads}, {0, lse.stride(0), lse.stride(1)});
       return launch(use, paged);
     }
-    const auto parts = use.workspace<float, 4>({splits, tokens, heads, d});
+    const auto partial = use.workspace<float, 4>({splits, tokens, heads, d});
     const auto logs = use.workspace<float, 3>({splits, tokens, heads});
-    paged.o = parts;
+    paged.o = partial;
     paged.lse = logs;
     launch(use, paged);
     // The merge's rows are the tokens of a head.
     use(mergeStates<float, T>, Grid(tokens, heads, 1),
-        withAxes<5>(parts, {splits, 1, heads, tokens, d},
-                    {parts.stride(0), 0, parts.stride(2), parts.stride(1), parts.stride(3)}),
+        withAxes<5>(
+            partial, {splits, 1, heads, tokens, d},
+            {partial.stride(0), 0, partial.stride(2), partial.stride(1), partial.stride(3)}),
         withAxes<4>(logs, {splits, 1, heads, tokens},
                     {logs.stride(0), 0, logs.stride(2), logs.stride(1)}),
         withAxes<4>(o, {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)}),
@@ -272,7 +311,8 @@ void sectile::launchPagedAttention(Use &use) {
                 use.tensor<T, 3>("q"), use.tensor<C, 4>("k_cache"), use.tensor<C, 4>("v_cache"),
                 use.tensor<std::int32_t, 1>("context_lens"),
                 use.tensor<std::int32_t, 2>("block_tables"),
-                launch.queryStarts.as<const std::int32_t, 1>(), launch.sinks.as<const float, 2>(),
+                launch.queryStarts.as<const std::int32_t, 1>(),
+                launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                 launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
                 launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
             launch.numbers, optionNumbers(numbers),

@@ -23,7 +23,7 @@ KernelSpec sectile::pagedDecodeSpec() {
   spec.config = {
       {"m", "heads of one program, of those that share a head of the cache"},
       {"n", "keys of one step"},
-      {"splits", "parts of the keys, each with programs of its own"},
+      {"splits", "parts of the keys, each with programs of its own; a plan says others"},
       {"warps", "warps of one program"},
       {"stages", "steps in flight"},
       {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};

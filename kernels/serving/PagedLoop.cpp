@@ -3,6 +3,7 @@
 // heads that share the cache's head, so that what is read from pages is used for all of them.
 #include "kernels/attention/Forward.h"
 #include "kernels/serving/Pages.h"
+#include "kernels/serving/Plan.h"
 
 using namespace sectile;
 using namespace sectile::blockwise;
@@ -14,6 +15,7 @@ namespace {
 struct RowBlock {
   Int sequence, block;
   Int query, queries; // the sequence's first query, and how many it has
+  Int place;          // of that query's results among all
 };
 
 // The blocks of sequence s have the numbers from cu[s] * group / m + s on: as many as it needs or
@@ -36,13 +38,29 @@ RowBlock packedRows(const View<const std::int32_t, 1> &cu, const Int &sequences,
     return cast<Index>(load(cu.ptr() + cast<std::int64_t>(at) * cu.stride(0)));
   };
   Int begin = boundary(s), end = boundary(s + 1);
-  return {s, number - (blocksBefore(begin) + s), begin, end - begin};
+  return {s, number - (blocksBefore(begin) + s), begin, end - begin, begin};
 }
 
 RowBlock singleRows(const LoopConfig &config) {
   const int blocks = (config.group + config.m - 1) / config.m;
   auto number = program_id(0);
-  return {number / blocks, number % blocks, number / blocks, 1};
+  const Int sequence = number / blocks;
+  return {sequence, number % blocks, sequence, 1, sequence};
+}
+
+// Rows of a plan's part, and its keys.
+struct PlannedRows {
+  RowBlock rows;
+  Int firstKey, endKey;
+};
+
+PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const LoopConfig &config) {
+  const RowBlock part = singleRows(config);
+  const serving::PlanRow row(plan, part.sequence);
+  const Int sequence = maximum(row.sequence, 0);
+  return {{sequence, part.block, sequence, where(row.sequence >= 0, Int(1), Int(0)), part.place},
+          row.first,
+          row.end};
 }
 
 // Steps of n keys, of which a page has a whole number, where all keys are there and may be seen:
@@ -72,12 +90,17 @@ template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                        const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
                        const Modifier &modifier, const AnyVisibility &visibility) {
-  const auto &[q, k, v, lengths, tables, queryStarts, sinks, kScales, vScales, o, lse] = tensors;
+  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse] =
+      tensors;
   const int n = config.n, width = config.width, group = config.group;
   const Int kvHead = program_id(1), head = kvHead * group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
-  const RowBlock at =
-      pages.packed ? packedRows(queryStarts, lengths.extent(0), config) : singleRows(config);
+  std::optional<PlannedRows> planned;
+  if (pages.planned)
+    planned = plannedRows(plan, config);
+  const RowBlock at = planned        ? planned->rows
+                      : pages.packed ? packedRows(queryStarts, lengths.extent(0), config)
+                                     : singleRows(config);
   // There are more programs than blocks.
   auto exists = PackedRows{group}.query(at.block * config.m) < at.queries;
   auto length = load(lengths.ptr() + cast<std::int64_t>(at.sequence) * lengths.stride(0));
@@ -93,7 +116,10 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
   const auto table = tables.at(at.sequence);
   const PagedHead<T, C> keyPages{k.fix(1, kvHead), kScales.fix(1, kvHead)},
       valuePages{v.fix(1, kvHead), vScales.fix(1, kvHead)};
-  auto take = [&](OnlineSoftmax &softmax, const Tile<T> &query, const Visits &steps) {
+  auto take = [&](OnlineSoftmax &softmax, const Tile<T> &query) {
+    const Visits all = scores.keys(at.block, false),
+                 steps = planned ? all.within(planned->firstKey, planned->endKey, n)
+                                 : all.part(part, pages.splits);
     Visits rest = steps;
     if constexpr (std::is_same_v<C, T>)
       if (config.overlap) {
@@ -126,12 +152,13 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
            {.stages = config.overlap ? 1 : config.stages});
   };
   // The heads that share keys, and the sequence's tokens.
-  auto ofRows = [&](const auto &view) {
-    return view.slice(0, head, group).slice(1, at.query, at.queries);
+  auto ofRows = [&](const auto &view, const Int &first) {
+    return view.slice(0, head, group).slice(1, first, at.queries);
   };
-  attendPacked<T>(at.block, part, pages.splits, ofRows(q.permuted({1, 0, 2})),
-                  ofRows(o.at(part).permuted({1, 0, 2})), ofRows(lse.at(part).transposed()), scores,
-                  sinks.slice(0, head, group), take);
+  attendPacked<T>(
+      at.block, planned ? planned->firstKey == 0 : part == 0,
+      ofRows(q.permuted({1, 0, 2}), at.query), ofRows(o.at(part).permuted({1, 0, 2}), at.place),
+      ofRows(lse.at(part).transposed(), at.place), scores, sinks.slice(0, head, group), take);
 }
 
 #define SECTILE_TRACE_PAGES(T, C, Out)                                                             \

@@ -23,6 +23,11 @@ AttentionResult pagedReference(const HostArray &q, const HostArray &kCache, cons
                                const HostArray &lengths, const HostArray &tables,
                                const PagedSettings &settings, Arithmetic arithmetic);
 
+// A plan [parts, 4] of sequences of these lengths: see Plan.h.
+HostArray planReference(const HostArray &lengths, std::int64_t parts);
+// Throws InputError for a plan that does not have each key of each sequence once.
+void checkPlan(const Invocation &call, const HostArray &plan, const HostArray &lengths);
+
 // Throws InputError for a length that the tables have no room for, and for the number of a block
 // that is looked for and is not there.
 void checkPagedContents(const Invocation &call, const HostArray &lengths, const HostArray &tables,

@@ -40,6 +40,14 @@ def test_paged_decode():
     run("paged_decode", [*inputs, "sinks"], *options)
 
 
+def test_paged_decode_by_a_plan():
+    inputs = paged(3, 4, 32, 32, 16, 40, [600, 0, 30], "<f2")
+    run("paged_plan", ["context_lens"], "--opt", "parts=5", outputs=["plan"])
+    plan = [0, 0, 256, 3, 0, 256, 512, 0, 0, 512, 600, 0, 1, 0, 0, 1, 2, 0, 30, 1]
+    assert read_npy("plan")[1:] == ((5, 4), plan)
+    run("paged_decode", [*inputs, "plan"], outputs=["o", "lse"])
+
+
 def test_paged_decode_of_quantised_caches():
     inputs = paged(2, 4, 32, 16, 16, 3, [48, 20], "|u1")
     write_npy("k_scale", "<f4", (20, 2), [0.02] * 40)

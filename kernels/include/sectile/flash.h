@@ -307,7 +307,7 @@ struct Launch {
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
   const LearnedGradient *pairs = nullptr;     // the one that is written
   PageConfig pages = {};
-  AnyTensor queryStarts = {}, kScales = {}, vScales = {}; // of pages
+  AnyTensor queryStarts = {}, plan = {}, kScales = {}, vScales = {}; // of pages
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -636,20 +636,23 @@ template <class C> struct Pages {
   Tensor<const std::int32_t, 2> tables;
   Tensor<const std::int32_t, 1> lengths;
   std::optional<Tensor<const float, 2>> kScale, vScale;
+  std::optional<Tensor<const std::int32_t, 2>> plan;
 };
 // Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
 // context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
 // are of the type of q, or they hold numbers of float8_e4m3, std::int8_t or, as std::uint8_t with
 // D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are multiplied by
-// scales [1 or blocks, Hkv] where these are given.
+// scales [1 or blocks, Hkv] where these are given. plan [parts, 4] is of the kernel paged_plan, for
+// one query a sequence.
 template <class C>
 Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
                                     const sectile::detail::KernelInput<C, 4> &v_cache,
                                     const Tensor<const std::int32_t, 2> &block_tables,
                                     const Tensor<const std::int32_t, 1> &context_lens,
                                     const std::optional<Tensor<const float, 2>> &k_scale = {},
-                                    const std::optional<Tensor<const float, 2>> &v_scale = {}) {
-  return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale};
+                                    const std::optional<Tensor<const float, 2>> &v_scale = {},
+                                    const std::optional<Tensor<const std::int32_t, 2>> &plan = {}) {
+  return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale, plan};
 }
 
 namespace detail {
@@ -676,6 +679,8 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
     inputs["k_scale"] = *pages.kScale;
   if (pages.vScale)
     inputs["v_scale"] = *pages.vScale;
+  if (pages.plan)
+    inputs["plan"] = *pages.plan;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out = detail::attend(
@@ -685,7 +690,8 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
           use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
                   use.tensor<E, 3>("q"), pages.k, pages.v, pages.lengths, pages.tables,
-                  launch.queryStarts.as<const std::int32_t, 1>(), launch.sinks.as<const float, 2>(),
+                  launch.queryStarts.as<const std::int32_t, 1>(),
+                  launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
               launch.numbers, scores.operands, visibility,

@@ -140,6 +140,9 @@ struct KernelSpec {
   // Adds extents that follow from `typical`, the options and the inputs' dtypes.
   std::function<void(Invocation &)> follow = nullptr;
 
+  // Fills inputs whose contents follow from those of others, after ArgumentSpec::sample.
+  std::function<void(const Invocation &, std::span<HostArray> inputs)> sample_dependent = nullptr;
+
   // Throws InputError for extents or options that do not go together.
   std::function<void(const Invocation &)> check;
   // Throws InputError for numbers that would lead out of another array, such as a bad index. Inputs

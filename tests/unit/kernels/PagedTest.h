@@ -29,7 +29,7 @@ inline auto lengths(std::vector<int> some) {
         const auto at = static_cast<std::size_t>(s);
         const std::int64_t length = contexts[at];
         std::int64_t queries = 1;
-        if (inputs.size() > endsAt)
+        if (call.extents.contains("ends"))
           queries =
               inputs[endsAt].as<std::int32_t>()[at + 1] - inputs[endsAt].as<std::int32_t>()[at];
         const std::int64_t first =
@@ -37,6 +37,8 @@ inline auto lengths(std::vector<int> some) {
         if (p * page >= length || (p + 1) * page <= first || queries == 0)
           tables[static_cast<std::size_t>(s * max + p)] = (s + p) % 2 ? -2000000000 : 2147483647;
       }
+    if (call.kernel->sample_dependent) // a plan for these lengths
+      call.kernel->sample_dependent(call, inputs);
   };
 }
 

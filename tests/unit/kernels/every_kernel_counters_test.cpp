@@ -528,6 +528,16 @@ const std::vector<Expectation> &attentions() {
        // The few rows of o go to memory from the layout of the sums, where no turn through shared
        // memory is worth it.
        [](const Plan &p) { return p.target == "gfx942" ? 0.0 : p.bytes("o"); }},
+      // For the longest, for parts and for rows.
+      {{"paged_plan"},
+       {{"S", 256}},
+       [](const Plan &p) {
+         const double lengths = p.bytes("context_lens");
+         return Reads{{"context_lens", {2 * lengths, 3 * lengths}}};
+       },
+       {{"parts", "512"}},
+       contents({{"context_lens", numbers(256, [](int i) { return i; })}}),
+       "i32"},
       {{"paged_prefill"},
        {{"S", 1},
         {"T", 256},

@@ -99,7 +99,9 @@ private:
 std::vector<std::string> namesOfFloatKernels() {
   std::vector<std::string> names;
   for (const KernelSpec &kernel : kernelRegistry())
-    if (kernel.name != "histogram") // counts integers
+    if (std::ranges::any_of(kernel.arguments, [](const ArgumentSpec &argument) {
+          return !argument.output && std::ranges::any_of(argument.dtypes, is_floating);
+        }))
       names.push_back(kernel.name);
   return names;
 }

@@ -242,7 +242,11 @@ TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
   const auto sinks = tensor(device.upload(std::vector<float>{0.5f, -1, 2, 0.25f}), {H, 1});
   const Tensor<const float, 2> scale =
       tensor(device.upload(std::vector<float>{0.125f, 0.0625f}), {1, 2});
-  const auto compare = [&]<class C>(std::int64_t width, auto draw) {
+  const Tensor<const std::int32_t, 2> plan =
+      run_kernel(stream, "paged_plan", {{"context_lens", lengths}}, {{"parts", "3"}})
+          .at("plan")
+          .as<std::int32_t, 2>();
+  const auto compare = [&]<class C>(std::int64_t width, bool planned, auto draw) {
     const auto cache = [&] {
       std::vector<C> numbers;
       for (std::int64_t i = 0; i < 16 * 2 * 16 * width; ++i)
@@ -250,26 +254,30 @@ TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
       return tensor(device.upload(numbers), {16, 2, 16, width});
     };
     const auto keys = cache(), values = cache();
-    const auto [o, lse] = flash::attend(
-        stream, q, flash::pages(keys, values, tables, lengths, scale, scale), flash::plain(),
-        flash::window(30, std::nullopt), {.sinks = Tensor<const float, 2>(sinks)});
-    const NamedTensors known = run_kernel(stream, "paged_decode",
-                                          {{"q", q},
-                                           {"k_cache", keys},
-                                           {"v_cache", values},
-                                           {"block_tables", tables},
-                                           {"context_lens", lengths},
-                                           {"k_scale", scale},
-                                           {"v_scale", scale},
-                                           {"sinks", sinks}},
-                                          {{"window_left", "30"}});
+    auto pages = flash::pages(keys, values, tables, lengths, scale, scale);
+    NamedTensors inputs{{"q", q},
+                        {"k_cache", keys},
+                        {"v_cache", values},
+                        {"block_tables", tables},
+                        {"context_lens", lengths},
+                        {"k_scale", scale},
+                        {"v_scale", scale},
+                        {"sinks", sinks}};
+    if (planned)
+      inputs["plan"] = *(pages.plan = plan);
+    const auto [o, lse] =
+        flash::attend(stream, q, pages, flash::plain(), flash::window(30, std::nullopt),
+                      {.sinks = Tensor<const float, 2>(sinks)});
+    const NamedTensors known = run_kernel(stream, "paged_decode", inputs, {{"window_left", "30"}});
     EXPECT_EQ(bits(o), bits(known.at("o").template as<half, 3>()));
     EXPECT_EQ(bits(lse), bits(known.at("lse").template as<float, 2>()));
   };
-  compare.operator()<half>(64, [&] { return static_cast<half>(float(random() % 64) / 16 - 2); });
+  for (const bool planned : {false, true})
+    compare.operator()<half>(64, planned,
+                             [&] { return static_cast<half>(float(random() % 64) / 16 - 2); });
   compare.operator()<float8_e4m3>(
-      64, [&] { return static_cast<float8_e4m3>(float(random() % 64) / 16 - 2); });
-  compare.operator()<std::uint8_t>(32, [&] { return static_cast<std::uint8_t>(random()); });
+      64, false, [&] { return static_cast<float8_e4m3>(float(random() % 64) / 16 - 2); });
+  compare.operator()<std::uint8_t>(32, true, [&] { return static_cast<std::uint8_t>(random()); });
 }
 
 TEST(FlashPagesCalls, WhatDoesNotFitIsRefused) {
