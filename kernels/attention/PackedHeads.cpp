@@ -3,6 +3,7 @@
 // then read once, and the keys are split among programs, whose results a second launch merges in
 // order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
 #include "kernels/attention/PackedHeads.h"
+#include "ir/Target.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
@@ -26,6 +27,21 @@ std::int64_t splitsFor(const Invocation &call, const Config &config, const std::
                   ceilDiv(extentOr0(call, "Sk"), config.at("n")),
                   double(keyBytes(call)) * double(groupOf(call) * heads),
                   8.0 * double(rows * heads * call.extent("Dv")), 0.01, target);
+}
+
+// Without warpgroups and matrix units of AMD f32 operands are large: queries, scores, and keys and
+// values of the steps in flight lie in shared memory together.
+void fitShared(Config &config, const Invocation &call, const std::string &target) {
+  const std::int64_t all = llvm::cantFail(Target::get(target)).maxSharedBytes;
+  std::int64_t &m = config["m"], &n = config["n"];
+  const auto fits = [&] {
+    const std::int64_t numbers = m * call.extent("D") + m * n +
+                                 config.at("stages") * n * (call.extent("D") + call.extent("Dv"));
+    return numbers * 4 <= all;
+  };
+  for (std::int64_t *extent : {&n, &m})
+    while (!fits() && *extent > 16)
+      *extent /= 2;
 }
 
 } // namespace
@@ -76,6 +92,9 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
                 {"persistent", 0},
                 {"programs", multiprocessors(target)},
                 {"packed", 1}};
+  if (operandType(call) == DType::float32 && !engine && target != "interpreter" &&
+      !target.starts_with("gfx9"))
+    fitShared(config, call, target);
   config["splits"] = splitsFor(call, config, target);
   return config;
 }

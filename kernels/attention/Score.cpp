@@ -248,25 +248,29 @@ Bool flash::within(const Interval &interval, const Int &number, const std::optio
 
 namespace {
 
-// Of a table with an entry for each batch, or for each key of a batch; for keys that there are not,
-// of the nearest one.
-Int entry(const View<const std::int32_t, 1> &table, const Int &at) {
-  const Int within = clamp(at, 0, table.extent(0) - 1);
+// Of a table of so many entries, or more; for others, of the nearest one.
+Int entry(const View<const std::int32_t, 1> &table, const Int &at, const Int &count) {
+  const Int within = clamp(at, 0, maximum(minimum(count, table.extent(0)) - 1, 0));
   return cast<Index>(load(table.ptr() + cast<std::int64_t>(within) * table.stride(0)));
+}
+// Of a table with one for each batch.
+Int entry(const View<const std::int32_t, 1> &table, const Int &batch) {
+  return entry(table, batch, table.extent(0));
 }
 
 } // namespace
 
+// Behind the keys of a packed sequence tables have entries of longer ones, which say nothing of it.
 Interval Documents::keysOf(const Sequence &sequence, const Int &query) const {
   const Int beside = query + sequence.offset();
   // A query before the first key is in no document.
-  return {entry(starts.at(sequence.batch), beside),
-          where(beside < 0, -1, entry(ends.at(sequence.batch), beside) - 1)};
+  return {entry(starts.at(sequence.batch), beside, sequence.keys),
+          where(beside < 0, -1, entry(ends.at(sequence.batch), beside, sequence.keys) - 1)};
 }
 Interval Documents::queriesOf(const Sequence &sequence, const Int &key) const {
   const Int offset = sequence.offset();
-  return {entry(starts.at(sequence.batch), key) - offset,
-          entry(ends.at(sequence.batch), key) - 1 - offset};
+  return {entry(starts.at(sequence.batch), key, sequence.keys) - offset,
+          entry(ends.at(sequence.batch), key, sequence.keys) - 1 - offset};
 }
 
 Interval Prefix::keysOf(const Sequence &sequence, const Int &query) const {

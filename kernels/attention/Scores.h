@@ -139,7 +139,9 @@ struct Scores {
     if (modifier.function) {
       const auto score = flash::Score::ofProducts(products, numbers.scale, coarse);
       result.modified = modifier.function(differentiates ? score.as(0) : score, here);
-      result.scores = result.modified->value();
+      // A lambda may leave out what it is given, and have less than a score for each pair.
+      result.scores =
+          broadcast_to(result.modified->value(), products.extent(0), products.extent(1));
       result.hides = modifier.hides;
     } else if (!config.raw) {
       result.scores = products * (numbers.scale * log2e);

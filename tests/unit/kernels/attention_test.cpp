@@ -139,6 +139,9 @@ void expectFewQueriesRight(const Device &device, bool everything) {
   expectRight(device, few(1, 300, 8, 2));
   expectRight(device, few(5, 200, 6, 2, {{"causal", "true"}, {"window_left", "40"}, {"scale", "2"}},
                           {"bias", "mask", "sinks"}, "bf16"));
+  // What they take by themselves has room for f32.
+  for (const int d : {64, 128, 256})
+    expectRight(device, few(13, 260, 6, 2, {}, {}, "f32", d, {}));
   if (!everything)
     return;
   for (const AttentionFeature &feature : attentionFeatures()) {

@@ -156,6 +156,26 @@ TEST_P(FlashPacked, LearnedOperandsHaveGradients) {
   expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
 }
 
+// Sequences are of different lengths, and what lies behind a shorter one's keys is not looked at.
+TEST_P(FlashPacked, DocumentsOfASequence) {
+  constexpr std::int64_t most = 90;
+  std::vector<std::int32_t> starts, ends;
+  for (const auto &[queries, keys] : lengths)
+    for (std::int64_t key = 0; key < most; ++key) {
+      const std::int64_t start = key / 12 * 12;
+      starts.push_back(key < keys ? static_cast<std::int32_t>(start) : 0);
+      ends.push_back(key < keys ? static_cast<std::int32_t>(std::min(keys, start + 12)) : 0);
+    }
+  const auto sequences = static_cast<std::int64_t>(lengths.size());
+  check<half>(device, flash::plain(),
+              flash::documents(tensor(device.upload(starts), {sequences, most}),
+                               tensor(device.upload(ends), {sequences, most})),
+              unmodified, [](const Place &at) {
+                const std::int64_t beside = at.key + std::int64_t(at.distance);
+                return beside >= 0 && beside / 12 == at.key / 12;
+              });
+}
+
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
   const Device device = Device::open("interpreter");
   const Stream stream = device.stream();

@@ -222,6 +222,37 @@ TEST_P(Flash, EveryOperationHasItsDerivative) {
       "where, soft cap and a square");
 }
 
+// One for each key, for each head, and for all.
+TEST_P(Flash, ScoresWithoutProducts) {
+  using flash::At, flash::Score;
+  const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 20, .keys = 24};
+  std::vector<float> values;
+  for (std::int64_t j = 0; j < shape.keys; ++j)
+    values.push_back(float(j * 7 % 5) / 4);
+  const auto ofKeys = tensor(device.upload(values), {1, shape.keys});
+  const auto ofHeads = tensor(device.upload(std::vector<float>{0.5f, -1}), {2});
+  check<half>(
+      device, shape,
+      flash::scores([](Score, const At &at,
+                       const View<const float, 2> &values) -> Score { return at.per_key(values); },
+                    ofKeys),
+      flash::causal(),
+      [&](double, const Place &at) {
+        return Dual{double(values[static_cast<std::size_t>(at.key)]), 0};
+      },
+      before, "of keys");
+  check<float>(
+      device, shape,
+      flash::scores([](Score, const At &at,
+                       const View<const float, 1> &values) -> Score { return at.per_head(values); },
+                    ofHeads),
+      flash::everything(), [](double, const Place &at) { return Dual{at.head ? -1.0 : 0.5, 0}; },
+      everywhere, "of heads");
+  check<half>(
+      device, shape, flash::scores([](Score, const At &) -> Score { return 0.25f; }),
+      flash::causal(), [](double, const Place &) { return Dual{0.25, 0}; }, before, "a number");
+}
+
 TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
   // Key 5 has a value that is no number, and a score of -inf.
   const Sizes shape{.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24};
