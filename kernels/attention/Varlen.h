@@ -24,17 +24,23 @@ inline Tokens tokensOf(const View<const std::int32_t, 1> &starts, const Int &s, 
   return {first, maximum(0, start(s + 1) - first)};
 }
 
-// Blocks are counted through all sequences, each of which begins a new one: those of sequence s
-// have the numbers from starts[s] / size + s on, as many as it needs or one more, wherever it
-// begins.
+// Blocks of `size` rows, `rows` of which are of one token, are counted through all sequences, each
+// of which begins a new one: those of sequence s have the numbers from starts[s] * rows / size + s
+// on, as many as it needs or one more, wherever it begins.
 struct PackedBlock {
   Int sequence, block;
   Bool exists;
 };
 inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const Int &total,
-                               int size, const Int &program) {
+                               int size, const Int &program, int rows = 1) {
   const Int sequences = starts.extent(0) - 1;
-  auto firstBlock = [&](const Int &s) { return tokensOf(starts, s, total).first / size + s; };
+  auto firstBlock = [&](const Int &s) {
+    const Int token = tokensOf(starts, s, total).first;
+    if (rows == 1)
+      return token / size + s;
+    // All rows may be more than 32 bits hold.
+    return token / size * rows + token % size * rows / size + s;
+  };
   // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
   Int halvings = 0;
   for (int bit = 0; bit < 30; ++bit)
@@ -47,7 +53,8 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
     sequence = where(isBehind, sequence, middle);
   }
   const Int block = program - firstBlock(sequence);
-  return {sequence, block, block >= 0 && block * size < tokensOf(starts, sequence, total).length};
+  return {sequence, block,
+          block >= 0 && block * size / rows < tokensOf(starts, sequence, total).length};
 }
 
 // One packed sequence: its tokens among the queries, and among the keys.

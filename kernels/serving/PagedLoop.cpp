@@ -2,6 +2,7 @@
 // program takes rows of one sequence and of one head of the cache. Its rows are the queries of all
 // heads that share the cache's head, so that what is read from pages is used for all of them.
 #include "kernels/attention/Forward.h"
+#include "kernels/attention/Varlen.h"
 #include "kernels/serving/Pages.h"
 #include "kernels/serving/Plan.h"
 
@@ -18,27 +19,11 @@ struct RowBlock {
   Int place;          // of that query's results among all
 };
 
-// The blocks of sequence s have the numbers from cu[s] * group / m + s on: as many as it needs or
-// one more, wherever it begins.
-RowBlock packedRows(const View<const std::int32_t, 1> &cu, const Int &sequences,
+RowBlock packedRows(const View<const std::int32_t, 1> &starts, const Int &total,
                     const LoopConfig &config) {
-  constexpr int width = 256;
-  const int m = config.m, group = config.group;
-  // All tokens times the group may be more than 32 bits hold.
-  auto blocksBefore = [&](const auto &token) { return token / m * group + token % m * group / m; };
-  auto number = queryBlock();
-  auto before = zeros<std::int32_t>(width); // sequences that begin up to here
-  for (auto chunk : range(0, cdiv(sequences, width))) {
-    auto s = chunk * width + arange(0, width);
-    auto start = load(cu.ptr() + cast<std::int64_t>(s) * cu.stride(0), s < sequences);
-    before += cast<std::int32_t>(s < sequences && blocksBefore(start) + s <= number);
-  }
-  Int s = cast<Index>(sum(before, 0)) - 1;
-  auto boundary = [&](const Int &at) {
-    return cast<Index>(load(cu.ptr() + cast<std::int64_t>(at) * cu.stride(0)));
-  };
-  Int begin = boundary(s), end = boundary(s + 1);
-  return {s, number - (blocksBefore(begin) + s), begin, end - begin, begin};
+  const PackedBlock at = packedBlock(starts, total, config.m, queryBlock(), config.group);
+  const Tokens tokens = tokensOf(starts, at.sequence, total);
+  return {at.sequence, at.block, tokens.first, tokens.length, tokens.first};
 }
 
 RowBlock singleRows(const LoopConfig &config) {
@@ -99,7 +84,7 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
   if (pages.planned)
     planned = plannedRows(plan, config);
   const RowBlock at = planned        ? planned->rows
-                      : pages.packed ? packedRows(queryStarts, lengths.extent(0), config)
+                      : pages.packed ? packedRows(queryStarts, q.extent(0), config)
                                      : singleRows(config);
   // There are more programs than blocks.
   auto exists = PackedRows{group}.query(at.block * config.m) < at.queries;
