@@ -2,24 +2,9 @@
 #include "kernels/Check.h"
 #include <algorithm>
 #include <limits>
-#include <random>
 
 namespace sectile {
 namespace {
-
-// Each number a unit in the last place up or down.
-HostArray neighbourOf(const HostArray &array, double unit, std::mt19937_64 &random) {
-  HostArray result = array;
-  with_type(array.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::numeric_limits<T>::is_integer)
-      for (T &value : result.as<T>())
-        value = T(static_cast<double>(value) *
-                  (1 + (random() % 2 ? 1 : -1) *
-                           std::max(unit, static_cast<double>(std::numeric_limits<T>::epsilon()))));
-  });
-  return result;
-}
 
 struct Bounds {
   double max = 0, rms = 0;
@@ -51,6 +36,19 @@ std::vector<Bounds> boundsNearby(const Invocation &call, std::span<const HostArr
 }
 
 } // namespace
+
+HostArray neighbourOf(const HostArray &array, double unit, std::mt19937_64 &random) {
+  HostArray result = array;
+  with_type(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::numeric_limits<T>::is_integer)
+      for (T &value : result.as<T>())
+        value = T(static_cast<double>(value) *
+                  (1 + (random() % 2 ? 1 : -1) *
+                           std::max(unit, static_cast<double>(std::numeric_limits<T>::epsilon()))));
+  });
+  return result;
+}
 
 std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> inputs,
                            std::span<const HostArray> outputs) {

@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/Accuracy.h"
 #include "kernels/Execute.h"
+#include <random>
 
 namespace sectile {
 
@@ -20,5 +21,9 @@ std::vector<Verdict> check(const Invocation &call, std::span<const HostArray> in
 // that this changes says so.
 std::vector<Verdict> checkNearby(const Invocation &call, std::span<const HostArray> inputs,
                                  std::span<const HostArray> outputs);
+
+// Such a neighbour: each number of a float type up or down by `unit` of itself, at least by one in
+// its last place.
+HostArray neighbourOf(const HostArray &array, double unit, std::mt19937_64 &random);
 
 } // namespace sectile

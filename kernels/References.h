@@ -1,6 +1,7 @@
 // What the kernels must compute, done plainly on the host.
 #pragma once
 #include "kernels/HostArray.h"
+#include <functional>
 #include <optional>
 #include <sectile/reference.h>
 
@@ -31,6 +32,13 @@ HostArray matmulReference(const HostArray &a, const HostArray &b, const MatmulOp
 struct Nearness {
   double base = 1, peak = 0, decay = 0;
 };
+// A score, and what a change of the scaled product changes it by.
+struct ModifiedScore {
+  double value, slope;
+};
+using ScoreModifier = std::function<ModifiedScore(
+    double product, std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key)>;
+
 // Options of attention as docs/kernels/attention.md has them. Arrays are of any float type.
 struct AttentionSettings {
   bool causal = false;
@@ -44,6 +52,7 @@ struct AttentionSettings {
   const HostArray *mask = nullptr;   // the same, of bools
   const HostArray *sinks = nullptr;  // [1|Hq, R]
   std::optional<Nearness> near = {}; // of scaled products
+  ScoreModifier modified = {};       // of the same, by whatever formula
   // Queries and keys that far pairs have in place of the others: those that are so far apart.
   const HostArray *farQueries = nullptr, *farKeys = nullptr;
   std::int64_t far = 0;

@@ -96,6 +96,13 @@ public:
         if (slope)
           (*slope)[static_cast<std::size_t>(j)] = factor;
       }
+      if (settings.modified) {
+        const auto [value, change] =
+            settings.modified(static_cast<double>(score), batch + head / heads, head % heads, i, j);
+        score = numbers.store(static_cast<Number>(value));
+        if (slope)
+          (*slope)[static_cast<std::size_t>(j)] = numbers.store(static_cast<Number>(change));
+      }
       if (settings.cap > 0) {
         const auto cap = static_cast<Number>(settings.cap);
         const Number t = numbers.store(std::tanh(score / cap));

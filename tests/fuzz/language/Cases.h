@@ -1,24 +1,12 @@
 // Random kernels in the language: what their builders and the explicit level do is not in `tile` IR
 // as the program fuzzer makes it. Each case follows from its seed.
 #pragma once
+#include "tests/fuzz/Draw.h"
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <string>
 
 namespace sectile::fuzz {
-
-/// Draws as the other fuzzers do.
-class Draw {
-public:
-  explicit Draw(uint64_t seed) : random(seed * 0x9e3779b97f4a7c15u + 9) {}
-  size_t pick(size_t n) { return random() % n; }
-  bool coin() { return pick(2); }
-  template <class List> auto oneOf(const List &list) { return list[pick(std::size(list))]; }
-
-private:
-  std::mt19937_64 random;
-};
 
 // Each gives what is wrong, or nothing. `device` is the name of a virtual one.
 

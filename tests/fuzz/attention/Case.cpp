@@ -1,0 +1,581 @@
+// A call is drawn, run, and judged by the rules of the library's kernels, with the library's
+// references.
+#include "tests/fuzz/attention/Case.h"
+#include "kernels/Check.h"
+#include "kernels/attention/PackedReference.h"
+#include "kernels/attention/References.h"
+#include "tests/fuzz/Isolation.h"
+#include "tests/fuzz/attention/Traced.h"
+#include <map>
+#include <sstream>
+
+namespace sectile::fuzz {
+
+namespace {
+
+enum class Form { Dense, Packed, OneQuery, Chunks }; // the last two: over pages
+
+using Arrays = std::map<std::string, HostArray>;
+
+struct Case {
+  Form form;
+  DType dtype;
+  Sizes sizes;
+  bool gradients = false, plain = false, causal = false, tokensFirst = false;
+  std::vector<flash::Along> learned = {};
+  ScoreTables tables = {};
+  ScoreTerm score = {};
+  SightTerm sight = {};
+  std::optional<double> scale = {};
+  int64_t page = 16;
+  std::optional<HostArray> sinks = {};
+  double dropout = 0;
+  uint64_t seed = 0;
+  bool tf32 = false;
+  std::map<std::string, int64_t> config = {};
+
+  bool paged() const { return form == Form::OneQuery || form == Form::Chunks; }
+  bool packed() const { return form != Form::Dense; } // as the reference takes them
+  int64_t queries() const { return total(&Length::queries); }
+  int64_t keys() const { return total(&Length::keys); }
+  std::vector<int32_t> starts(int64_t Length::*of) const {
+    std::vector<int32_t> result{0};
+    for (const Length &length : sizes.sequences)
+      result.push_back(result.back() + int32_t(length.*of));
+    return result;
+  }
+  std::string describe() const;
+
+private:
+  int64_t total(int64_t Length::*of) const { return starts(of).back(); }
+};
+
+std::string Case::describe() const {
+  static constexpr const char *forms[] = {"dense", "packed", "pages, one query each",
+                                          "pages, chunks"};
+  static constexpr const char *alongs[] = {"heads", "queries", "keys", "distances"};
+  std::ostringstream text;
+  text << forms[int(form)] << (tokensFirst ? " [B, S, H, D]" : "") << ", " << name_of(dtype)
+       << (tf32 ? " by tf32" : "") << (gradients ? ", with gradients" : "")
+       << "\n  H=" << sizes.heads << "/" << sizes.kvHeads << " D=" << sizes.width << ","
+       << sizes.valueWidth;
+  for (const Length &length : sizes.sequences)
+    text << " " << length.queries << "x" << length.keys;
+  if (paged())
+    text << " page=" << page;
+  if (scale)
+    text << " scale=" << *scale;
+  if (sinks)
+    text << " sinks[" << sinks->shape[0] << "," << sinks->shape[1] << "]";
+  if (dropout > 0)
+    text << " dropout=" << dropout << " seed=" << seed;
+  for (const auto &[name, value] : config)
+    text << " " << name << "=" << value;
+  for (size_t i = 0; i < tables.learned.size(); ++i) {
+    const Shape &shape = tables.learned[i].table.shape;
+    text << " learned" << i << "=" << alongs[int(learned[i])] << "[" << shape[0] << "," << shape[1]
+         << "," << shape[3] << "]";
+  }
+  text << "\n  score: " << (plain ? "plain()" : fuzz::describe(score))
+       << "\n  visibility: " << (causal ? "causal() && " : "") << fuzz::describe(sight);
+  return text.str();
+}
+
+Case drawCase(Draw &draw) {
+  static constexpr Form forms[] = {Form::Dense,  Form::Dense,  Form::Dense,    Form::Dense,
+                                   Form::Packed, Form::Packed, Form::OneQuery, Form::Chunks};
+  static constexpr DType dtypes[] = {DType::float16, DType::float16, DType::bfloat16,
+                                     DType::float32};
+  Case of{.form = draw.oneOf(forms), .dtype = draw.oneOf(dtypes), .sizes = {}};
+  Sizes &sizes = of.sizes;
+  sizes.kvHeads = draw.number(1, 2);
+  sizes.heads = sizes.kvHeads * draw.number(1, 3);
+  const auto width = [&] {
+    return draw.pick(4) == 0 ? draw.number(16, 128) : 8 * draw.number(2, draw.coin() ? 8 : 16);
+  };
+  sizes.width = width();
+  sizes.valueWidth = of.paged() || draw.coin() ? sizes.width : width();
+  const auto few = [&](int64_t most) { return draw.number(1, draw.coin() ? most : most / 8); };
+  if (of.form == Form::Dense) {
+    const bool longKeys = draw.pick(4) == 0;
+    const Length length = {longKeys ? draw.number(1, 16) : few(200),
+                           longKeys ? draw.number(256, 500) : few(200)};
+    sizes.sequences.assign(size_t(draw.number(1, 2)),
+                           draw.pick(4) ? length : Length{length.queries, length.queries});
+  } else
+    for (size_t i = draw.pick(4) + 1; i-- > 0;) {
+      const bool none = draw.pick(8) == 0;
+      const int64_t keys = none ? 0 : few(200);
+      // Chunks are the last queries of their sequences.
+      sizes.sequences.push_back({of.form == Form::OneQuery ? 1
+                                 : of.form == Form::Chunks ? draw.number(0, keys)
+                                 : draw.pick(8) == 0       ? 0
+                                                           : few(150),
+                                 keys});
+    }
+  of.gradients = !of.paged() && draw.pick(3) != 0;
+  of.tokensFirst = of.form == Form::Dense && draw.pick(3) == 0;
+  const bool blocks = draw.pick(4) == 0;
+  of.causal = !blocks && draw.pick(4) == 0;
+  of.sight = drawSight(draw, sizes, blocks);
+  of.plain = draw.pick(6) == 0;
+  if (!of.plain && !of.causal && of.form == Form::Dense && draw.pick(3) == 0) {
+    using enum flash::Along;
+    static const std::vector<flash::Along> sets[] = {
+        {heads}, {queries}, {keys}, {distances}, {heads, distances}, {queries, keys}};
+    of.learned = sets[draw.pick(blocks ? 4 : 6)]; // two and a list have too many arguments
+  }
+  of.tables = drawTables(draw, sizes, of.learned);
+  of.score = drawScore(draw, of.tables);
+  if (draw.pick(4) == 0)
+    of.scale = double(draw.number(-8, 12)) / 8 / std::sqrt(double(sizes.width));
+  if (draw.pick(4) == 0) {
+    std::vector<double> values;
+    const Shape shape{draw.coin() ? sizes.heads : 1, draw.number(1, 3)};
+    for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
+      values.push_back(double(draw.number(-16, 16)) / 8);
+    of.sinks = HostArray(DType::float32, shape, values);
+  }
+  if (!of.paged() && draw.pick(4) == 0) {
+    static constexpr double probabilities[] = {0.1, 0.25, 0.5, 0.9};
+    of.dropout = draw.oneOf(probabilities);
+    of.seed = draw.coin() ? draw.pick(1000) : draw.pick(~size_t(0));
+  }
+  of.tf32 = !of.paged() && of.dtype == DType::float32 && draw.pick(4) == 0;
+  of.page = draw.oneOf(std::to_array<int64_t>({16, 16, 32, 64, 1, 24}));
+  if (of.form == Form::OneQuery && draw.coin())
+    of.config["splits"] = draw.number(1, 4);
+  return of;
+}
+
+HostArray drawArray(Draw &draw, DType dtype, Shape shape) {
+  std::mt19937_64 random(draw.pick(~size_t(0)));
+  std::normal_distribution<double> normal;
+  HostArray array(dtype, std::move(shape));
+  std::vector<double> values(static_cast<size_t>(array.count()));
+  for (double &value : values)
+    value = normal(random);
+  array.assign(values);
+  return array;
+}
+
+/// q, k, v and do, as the reference takes them.
+Arrays drawInputs(Draw &draw, const Case &of) {
+  const Sizes &sizes = of.sizes;
+  const auto array = [&](int64_t heads, int64_t tokens, int64_t width) {
+    return drawArray(draw, of.dtype,
+                     of.packed() ? Shape{tokens, heads, width}
+                                 : Shape{sizes.batches(), heads, tokens, width});
+  };
+  const int64_t Sq = of.packed() ? of.queries() : sizes.mostQueries(),
+                Sk = of.packed() ? of.keys() : sizes.mostKeys();
+  Arrays result;
+  result["q"] = array(sizes.heads, Sq, sizes.width);
+  result["k"] = array(sizes.kvHeads, Sk, sizes.width);
+  result["v"] = array(sizes.kvHeads, Sk, sizes.valueWidth);
+  result["do"] = array(sizes.heads, Sq, sizes.valueWidth);
+  return result;
+}
+
+/// Which pairs are seen, [B, H, Sq, Sk] or, packed, [H, Tq, Sk].
+HostArray maskOf(const Case &of) {
+  const Sizes &sizes = of.sizes;
+  const int64_t B = sizes.batches(), H = sizes.heads, Sk = sizes.mostKeys();
+  HostArray mask(DType::boolean,
+                 of.packed() ? Shape{H, of.queries(), Sk} : Shape{B, H, sizes.mostQueries(), Sk});
+  const auto starts = of.starts(&Length::queries);
+  for (int64_t b = 0; b < B; ++b) {
+    const auto &[queries, keys] = sizes.sequences[size_t(b)];
+    for (int64_t h = 0; h < H; ++h)
+      for (int64_t i = 0; i < queries; ++i) {
+        const int64_t row =
+            of.packed() ? h * of.queries() + starts[size_t(b)] + i : (b * H + h) * queries + i;
+        for (int64_t j = 0; j < keys; ++j) {
+          const Pair pair{b, h, i, j, i + keys - queries - j};
+          mask.as<bool>()[size_t(row * Sk + j)] =
+              (!of.causal || pair.distance >= 0) && of.sight.sees(pair);
+        }
+      }
+  }
+  return mask;
+}
+
+HostArray intArray(const std::vector<int32_t> &values) {
+  HostArray array(DType::int32, {int64_t(values.size())});
+  std::ranges::copy(values, array.as<int32_t>().begin());
+  return array;
+}
+
+/// What all outputs should be. Gradients are those of the o and lse that `in` has.
+Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
+  const Sizes &sizes = of.sizes;
+  const HostArray mask = maskOf(of), &q = in.at("q"), &k = in.at("k"), &v = in.at("v");
+  AttentionSettings settings{.scale = of.scale,
+                             .dropout = of.dropout,
+                             .seed = of.seed,
+                             .tf32 = of.tf32,
+                             .mask = &mask,
+                             .sinks = of.sinks ? &*of.sinks : nullptr};
+  const auto place = [&](const Pair &at) {
+    return size_t(((at.batch * sizes.heads + at.head) * sizes.mostQueries() + at.query) *
+                      sizes.mostKeys() +
+                  at.key);
+  };
+  // Of each pair by the learned operands; the score's own go through the reference.
+  std::vector<std::array<double, 2>> slopes(of.learned.empty() ? 0 : size_t(mask.count()));
+  const auto modified = [&]<class Number>(Number product, const Pair &at) {
+    const Dual<Number> dual = evaluate<Number>(of.score, of.tables, product, at);
+    if (!slopes.empty())
+      slopes[place(at)] = {double(dual.slopes[1]), double(dual.slopes[2])};
+    return ModifiedScore{double(dual.value), double(dual.slopes[0])};
+  };
+  if (!of.plain)
+    settings.modified = [&](double product, int64_t b, int64_t h, int64_t i, int64_t j) {
+      const auto &[queries, keys] = sizes.sequences[size_t(b)];
+      const Pair at{b, h, i, j, i + keys - queries - j};
+      return arithmetic == Arithmetic::exact ? modified(product, at) : modified(float(product), at);
+    };
+  // Its gradient is that of each score.
+  const HostArray bias(of.dtype, mask.shape);
+  const HostArray starts = intArray(of.starts(&Length::queries)),
+                  keyStarts = intArray(of.starts(&Length::keys));
+  const AttentionResult forward =
+      of.packed() ? attentionVarlenReference(q, k, v, starts, keyStarts, settings, arithmetic)
+                  : attentionReference(q, k, v, settings, arithmetic);
+  Arrays result{{"o", forward.o}, {"lse", forward.lse}};
+  if (of.paged()) { // whose tokens come first
+    const std::vector<double> logs = forward.lse.to_double();
+    std::vector<double> turned;
+    for (int64_t t = 0; t < of.queries(); ++t)
+      for (int64_t h = 0; h < sizes.heads; ++h)
+        turned.push_back(logs[size_t(h * of.queries() + t)]);
+    result["lse"] = HostArray(forward.lse.dtype, {of.queries(), sizes.heads}, turned);
+  }
+  if (!in.contains("o"))
+    return result;
+  if (!of.learned.empty())
+    settings.bias = &bias;
+  const HostArray &o = in.at("o"), &lse = in.at("lse"), &dO = in.at("do");
+  const AttentionReferenceGradients backward =
+      of.packed() ? attentionVarlenBackwardReference(q, k, v, starts, keyStarts, o, lse, dO,
+                                                     settings, arithmetic)
+                  : attentionBackwardReference(q, k, v, o, lse, dO, settings, 0, arithmetic);
+  result["dq"] = backward.dq;
+  result["dk"] = backward.dk;
+  result["dv"] = backward.dv;
+  if (of.sinks)
+    result["dsinks"] = backward.dsinks;
+  for (size_t operand = 0; operand < of.learned.size(); ++operand) {
+    const LearnedTable &table = of.tables.learned[operand];
+    std::vector<double> sums(table.table.values.size());
+    const std::vector<double> ofScores = backward.dbias.to_double();
+    const auto &[queries, keys] = sizes.sequences.front();
+    for (int64_t b = 0; b < sizes.batches(); ++b)
+      for (int64_t h = 0; h < sizes.heads; ++h)
+        for (int64_t i = 0; i < queries; ++i)
+          for (int64_t j = 0; j < keys; ++j) {
+            const Pair at{b, h, i, j, i + keys - queries - j};
+            if (const double ds = ofScores[place(at)]; ds != 0)
+              sums[table.place(at)] += ds * slopes[place(at)][operand];
+          }
+    const Shape &shape = table.table.shape;
+    result["learned" + std::to_string(operand)] =
+        HostArray(arithmetic == Arithmetic::exact ? DType::float64 : DType::float32,
+                  {shape[0], shape[1], shape[3]}, sums);
+  }
+  return result;
+}
+
+template <class T> Buffer<T> upload(const Device &device, std::span<const T> values) {
+  Buffer<T> buffer = device.allocate<T>(values.size());
+  buffer.upload(values);
+  return buffer;
+}
+template <class T, size_t N>
+Tensor<const T, int(N)> upload(const Device &device, const std::vector<T> &values,
+                               const detail::Length (&extents)[N]) {
+  return tensor(device.upload(values), extents);
+}
+template <class T, int N> HostArray download(const Tensor<T, N> &from) {
+  HostArray array(dtype_of<T>, Shape(from.extents().begin(), from.extents().end()));
+  Buffer<T>(from.memory()).download(array.as<T>());
+  return array;
+}
+template <class T> Tensor<T, 3> upload3(const Device &device, const HostArray &array) {
+  const Shape &s = array.shape;
+  return tensor(upload<T>(device, array.as<T>()), {s[0], s[1], s[2]});
+}
+/// tokensFirst: stored as [B, S, H, D].
+template <class T>
+Tensor<T, 4> upload4(const Device &device, const HostArray &array, bool tokensFirst) {
+  const Shape &s = array.shape;
+  if (!tokensFirst)
+    return tensor(upload<T>(device, array.as<T>()), {s[0], s[1], s[2], s[3]});
+  const auto from = array.as<T>();
+  std::vector<T> turned;
+  turned.reserve(from.size());
+  for (int64_t b = 0; b < s[0]; ++b)
+    for (int64_t i = 0; i < s[2]; ++i)
+      for (int64_t h = 0; h < s[1]; ++h)
+        for (int64_t d = 0; d < s[3]; ++d)
+          turned.push_back(from[size_t(((b * s[1] + h) * s[2] + i) * s[3] + d)]);
+  return tensor(device.upload(turned), {s[0], s[1], s[2], s[3]},
+                {s[1] * s[2] * s[3], s[3], s[1] * s[3], 1});
+}
+
+/// A case on a device, with elements T.
+template <class T> class Run {
+public:
+  Run(const Device &device, const Case &of, const Arrays &in) : device(device), of(of), in(in) {
+    options.scale = of.scale;
+    options.dropout = of.dropout;
+    options.seed = of.seed;
+    options.tf32 = of.tf32;
+    options.config = of.config;
+    if (of.sinks)
+      options.sinks = tensor(upload<float>(device, of.sinks->as<float>()),
+                             {of.sinks->shape[0], of.sinks->shape[1]});
+  }
+
+  Arrays outputs() {
+    if (of.plain) {
+      withSight(flash::plain());
+    } else if (of.learned.empty()) {
+      const auto &[slopes, queries, keys, pairs, learned] = of.tables;
+      const Shape &q = queries.shape, &p = pairs.shape;
+      withSight(flash::scores(TracedScore(), slopesOf(),
+                              upload(device, queries.values, {q[0], q[1], q[2]}),
+                              upload(device, keys.values, {keys.shape[0], keys.shape[3]}),
+                              upload(device, pairs.values, {p[0], p[1], p[2], p[3]})));
+    } else {
+      using enum flash::Along;
+      if (of.learned.size() == 1) {
+        switch (of.learned.front()) {
+        case heads:
+          learned<heads>();
+          break;
+        case queries:
+          learned<queries>();
+          break;
+        case keys:
+          learned<keys>();
+          break;
+        case distances:
+          learned<distances>();
+          break;
+        }
+      } else if (of.learned.front() == heads) {
+        learned<heads, distances>();
+      } else {
+        learned<queries, keys>();
+      }
+    }
+    for (size_t i = 0; of.gradients && i < given.size(); ++i)
+      results["learned" + std::to_string(i)] = download(given[i].gradient);
+    return std::move(results);
+  }
+
+private:
+  Tensor<const float, 1> slopesOf() {
+    return upload(device, of.tables.slopes.values, {of.sizes.heads});
+  }
+  template <flash::Along... A> void learned() {
+    for (const auto &[along, table] : of.tables.learned) {
+      const Shape &s = table.shape;
+      const Buffer<float> gradient = device.allocate<float>(table.values.size());
+      gradient.poison();
+      given.push_back(flash::learned(upload(device, table.values, {s[0], s[1], s[3]}),
+                                     tensor(gradient, {s[0], s[1], s[3]})));
+    }
+    const auto with = [&](const auto &...operands) {
+      withSight(flash::scores(TracedLearned<A...>(), slopesOf(), operands...));
+    };
+    if constexpr (sizeof...(A) == 1)
+      with(given[0]);
+    else
+      with(given[0], given[1]);
+  }
+
+  template <class F> void withSight(const flash::Scores<F> &scores) {
+    const SightTerm &sight = of.sight;
+    const auto numbers =
+        upload(device, sight.numbers, {sight.shape[0], sight.shape[1], sight.shape[2]});
+    const Arguments<TracedSight> plain{numbers};
+    if (!sight.blocks.empty()) {
+      const Shape &s = sight.blockShape;
+      const Buffer<bool> mask = device.allocate<bool>(sight.blocks.size());
+      mask.upload(
+          std::span(reinterpret_cast<const bool *>(sight.blocks.data()), sight.blocks.size()));
+      // Two learned operands leave no room for its arguments.
+      if constexpr (!std::is_same_v<F,
+                                    TracedLearned<flash::Along::heads, flash::Along::distances>> &&
+                    !std::is_same_v<F, TracedLearned<flash::Along::queries, flash::Along::keys>>)
+        return withForm(scores,
+                        Arguments<TracedBlocks>{numbers, tensor(mask, {s[0], s[1], s[2], s[3]})});
+    }
+    if constexpr (std::is_same_v<F, TracedScore> || std::is_same_v<F, flash::detail::Plain>)
+      if (of.causal)
+        return withForm(scores, flash::causal() && plain);
+    withForm(scores, plain);
+  }
+
+  template <class F, flash::Visible V>
+  void withForm(const flash::Scores<F> &scores, const Arguments<V> &visibility) {
+    constexpr bool learns = flash::detail::learns<F>;
+    const Stream stream = device.stream();
+    if (of.form == Form::Dense) {
+      const auto four = [&](const char *name) {
+        return upload4<T>(device, in.at(name), of.tokensFirst);
+      };
+      const Tensor<T, 4> q = four("q"), k = four("k"), v = four("v"), dO = four("do");
+      const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
+      results = {{"o", download(o)}, {"lse", download(lse)}};
+      if (of.gradients)
+        keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options));
+    } else if constexpr (!learns) {
+      const auto three = [&](const char *name) { return upload3<T>(device, in.at(name)); };
+      const auto starts = [&](int64_t Length::*which) {
+        return upload(device, of.starts(which), {of.sizes.batches() + 1});
+      };
+      const Tensor<T, 3> q = three("q");
+      const Tensor<const int32_t, 1> cuQ = starts(&Length::queries);
+      if (of.form == Form::Packed) {
+        const Tensor<const int32_t, 1> cuK = starts(&Length::keys);
+        const Tensor<T, 3> k = three("k"), v = three("v"), dO = three("do");
+        const auto [o, lse] = flash::attend(stream, q, k, v, cuQ, cuK, scores, visibility, options);
+        results = {{"o", download(o)}, {"lse", download(lse)}};
+        if (of.gradients)
+          keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility, options));
+      } else {
+        const flash::Pages<T> pages = inPages();
+        const auto [o, lse] =
+            of.form == Form::Chunks
+                ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
+                : flash::attend(stream, q, pages, scores, visibility, options);
+        results = {{"o", download(o)}, {"lse", download(lse)}};
+      }
+    }
+  }
+
+  void keep(const auto &gradients) {
+    results["dq"] = download(gradients.dq);
+    results["dk"] = download(gradients.dk);
+    results["dv"] = download(gradients.dv);
+    if (gradients.dsinks)
+      results["dsinks"] = download(*gradients.dsinks);
+  }
+
+  /// Pages lie apart, and places that no key has hold no numbers.
+  flash::Pages<T> inPages() {
+    const int64_t S = of.sizes.batches(), H = of.sizes.kvHeads, D = of.sizes.width, page = of.page,
+                  most = of.sizes.mostKeys() / page + 1, blocks = S * most + 1;
+    const auto starts = of.starts(&Length::keys);
+    std::vector<int32_t> table, lengths;
+    for (int64_t s = 0; s < S; ++s) {
+      const int64_t keys = of.sizes.sequences[size_t(s)].keys;
+      lengths.push_back(int32_t(keys));
+      for (int64_t p = 0; p < most; ++p)
+        table.push_back(p * page < keys ? int32_t(blocks - 1 - (s * most + p)) : -2000000000);
+    }
+    const auto cache = [&](const char *name) {
+      std::vector<T> values(size_t(blocks * H * page * D), static_cast<T>(NAN));
+      const auto from = in.at(name).as<T>();
+      for (int64_t s = 0; s < S; ++s)
+        for (int64_t j = 0; j < of.sizes.sequences[size_t(s)].keys; ++j)
+          for (int64_t h = 0; h < H; ++h)
+            for (int64_t d = 0; d < D; ++d)
+              values[size_t(((table[size_t(s * most + j / page)] * H + h) * page + j % page) * D +
+                            d)] = from[size_t(((starts[size_t(s)] + j) * H + h) * D + d)];
+      return tensor(device.upload(values), {blocks, H, page, D});
+    };
+    return flash::pages(cache("k"), cache("v"), upload(device, table, {S, most}),
+                        upload(device, lengths, {S}));
+  }
+
+  const Device &device;
+  const Case &of;
+  const Arrays &in;
+  flash::Options options;
+  std::vector<flash::LearnedTensor> given;
+  Arrays results;
+};
+
+Arrays outputsOf(const std::string &name, const Case &of, const Arrays &in) {
+  const Device device = Device::open(name);
+  if (of.dtype == DType::float16)
+    return Run<half>(device, of, in).outputs();
+  if (of.dtype == DType::bfloat16)
+    return Run<bfloat16>(device, of, in).outputs();
+  return Run<float>(device, of, in).outputs();
+}
+
+/// What is too far from the exact result, by the rules of checkNearby().
+std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
+  // Terms are no chains of kernels whose every step is rounded as the plain formula's is.
+  constexpr double factor = 4;
+  struct Judged {
+    std::string name;
+    Accuracy accuracy;
+  };
+  const auto verdicts = [&](const Arrays &inputs) {
+    const Arrays exact = reference(of, inputs, Arithmetic::exact),
+                 own = reference(of, inputs, Arithmetic::own);
+    std::vector<Judged> result;
+    for (const auto &[name, output] : outputs)
+      result.push_back({name, judge(output, exact.at(name), own.at(name), factor)});
+    return result;
+  };
+  std::vector<Judged> found = verdicts(in);
+  const auto isFine = [](const Judged &judged) { return judged.accuracy.ok(); };
+  if (std::ranges::all_of(found, isFine))
+    return "";
+  std::mt19937_64 random(1);
+  for (int neighbour = 0; neighbour < 4; ++neighbour) {
+    Arrays nearby = in;
+    for (auto &[name, array] : nearby)
+      array = neighbourOf(array, of.tf32 ? 0x1p-10 : 0, random);
+    const std::vector<Judged> there = verdicts(nearby);
+    for (size_t i = 0; i < found.size(); ++i) {
+      Accuracy &own = found[i].accuracy;
+      own.maxBound = std::max(own.maxBound, there[i].accuracy.maxBound);
+      own.rmsBound = std::max(own.rmsBound, there[i].accuracy.rmsBound);
+    }
+  }
+  std::string wrong;
+  for (const Judged &judged : found)
+    if (!isFine(judged))
+      wrong += "\n  " + judged.name + ": " + judged.accuracy.describe();
+  return wrong;
+}
+
+} // namespace
+
+std::optional<std::string> attentionCase(uint64_t seed, const std::string &device, Spoilt what) {
+  Draw draw(seed);
+  const Case of = drawCase(draw);
+  Arrays in = drawInputs(draw, of);
+  const Traced terms{what == Spoilt::Score ? spoilt(of.score, draw) : of.score,
+                     what == Spoilt::Sight ? spoilt(of.sight, draw) : of.sight};
+  traced = &terms;
+  const std::string text = "\n  on " + device + ", " + of.describe();
+  noteInput(text);
+  std::string wrong;
+  try {
+    const Arrays outputs = outputsOf(device, of, in);
+    reachedDepth();
+    if (of.gradients) {
+      in["o"] = outputs.at("o");
+      in["lse"] = outputs.at("lse");
+    }
+    wrong = judged(of, in, outputs);
+    if (!wrong.empty())
+      wrong = "wrong:" + wrong;
+  } catch (const Error &error) {
+    wrong = error.what();
+  }
+  if (wrong.empty())
+    return std::nullopt;
+  return wrong + text;
+}
+
+} // namespace sectile::fuzz

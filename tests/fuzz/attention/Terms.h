@@ -1,0 +1,144 @@
+// Terms of attention that are drawn: what becomes of a score, and which keys a query sees. A term
+// is a list of nodes of which the last is the root, so that the same one can be traced, computed on
+// the host, printed, and spoilt in one node.
+#pragma once
+#include "tests/fuzz/Draw.h"
+#include "tests/fuzz/attention/Sizes.h"
+#include <cmath>
+#include <optional>
+#include <sectile/flash/learned.h>
+#include <sectile/host_array.h>
+#include <string>
+#include <vector>
+
+namespace sectile::fuzz {
+
+/// Which pairs a node is about: (a query + b key + c head + d batch) % modulus != 0.
+struct Stripes {
+  int32_t query = 1, key = 0, head = 0, batch = 0, modulus = 2;
+  bool has(const Pair &at) const {
+    return (query * at.query + key * at.key + head * at.head + batch * at.batch) % modulus != 0;
+  }
+};
+
+std::string describe(const Stripes &stripes);
+
+enum class ScoreOp {
+  Score,
+  Number,
+  Distance, ///< times a number
+  Slope,    ///< of the head, times the distance
+  OfQuery,
+  OfKey,
+  OfPair,
+  Learned,
+  Tanh,
+  Sigmoid,
+  SoftCap,
+  Exp,
+  Log, ///< of 1 and the absolute value
+  Abs,
+  Negative,
+  Plus,
+  Minus,
+  Times,
+  Over, ///< over 1 and the absolute value
+  Minimum,
+  Maximum,
+  Choose, ///< the first where stripes are
+  Hide,   ///< -inf where stripes are not
+};
+
+struct ScoreNode {
+  ScoreOp op;
+  int a = -1, b = -1; ///< nodes
+  float number = 0;
+  int learned = 0; ///< which of the learned operands
+  Stripes stripes = {};
+  double most = 0, steepest = 0; ///< bounds of its value and slopes
+};
+using ScoreTerm = std::vector<ScoreNode>;
+
+/// Numbers of [1 or B, 1 or H, rows, columns], an axis of extent 1 for all.
+struct Table {
+  Shape shape;
+  std::vector<float> values;
+
+  size_t place(int64_t batch, int64_t head, int64_t row, int64_t column) const {
+    const int64_t at[] = {batch, head, row, column};
+    int64_t result = 0;
+    for (size_t i = 0; i < 4; ++i)
+      result = result * shape[i] + (shape[i] == 1 ? 0 : at[i]);
+    return static_cast<size_t>(result);
+  }
+};
+struct LearnedTable {
+  flash::Along along;
+  Table table; ///< its rows are one
+  size_t place(const Pair &at) const;
+};
+/// What scores are made of beside products.
+struct ScoreTables {
+  Table slopes, ofQueries, ofKeys, ofPairs; ///< [1, H, 1, 1], of any, [B, 1, 1, Sk], of any
+  std::vector<LearnedTable> learned;
+};
+
+/// Without learned operands where there are none, without other tables where there are some.
+ScoreTerm drawScore(Draw &draw, const ScoreTables &tables);
+ScoreTables drawTables(Draw &draw, const Sizes &sizes, const std::vector<flash::Along> &learned);
+std::string describe(const ScoreTerm &term);
+/// With one node changed.
+ScoreTerm spoilt(ScoreTerm term, Draw &draw);
+
+/// A number with its derivatives by the scaled product and by two learned operands.
+template <class Number> struct Dual {
+  Number value = 0;
+  Number slopes[3] = {};
+};
+template <class Number>
+Dual<Number> evaluate(const ScoreTerm &term, const ScoreTables &tables, Number product,
+                      const Pair &at);
+
+enum class SightOp {
+  Everything,
+  Causal,
+  Window,
+  Documents,
+  Prefix,
+  Chunked,
+  KeyLengths,
+  Blocks,
+  Where,
+  Both,
+  Either,
+};
+struct SightNode {
+  SightOp op;
+  int a = -1, b = -1;
+  /// The row of SightTerm::numbers where its own begin.
+  int64_t row = 0;
+  std::optional<int64_t> left = {}, right = {};
+  int64_t size = 0;
+  Stripes stripes = {};
+};
+struct SightTerm {
+  std::vector<SightNode> nodes;
+  /// [rows, B, Sk]: operands of nodes.
+  Shape shape;
+  std::vector<int32_t> numbers;
+  /// [1 or B, 1 or H, ...] of blocks; empty where no node is of blocks.
+  Shape blockShape;
+  std::vector<uint8_t> blocks;
+  int64_t blockQ = 1, blockK = 1;
+
+  int32_t number(int64_t row, int64_t batch, int64_t column) const {
+    return numbers[static_cast<size_t>((row * shape[1] + batch) * shape[2] + column)];
+  }
+  bool sees(const Pair &at) const { return sees(nodes.size() - 1, at); }
+  bool sees(size_t node, const Pair &at) const;
+};
+SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withBlocks);
+std::string describe(const SightTerm &term);
+SightTerm spoilt(SightTerm term, Draw &draw);
+
+} // namespace sectile::fuzz

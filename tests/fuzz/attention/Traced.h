@@ -1,0 +1,190 @@
+// Drawn terms as flash takes them: a lambda and a visibility whose kernels are traced of `traced`.
+// A kernel is compiled once for its types, so a process has one pair of terms.
+#pragma once
+#include "tests/fuzz/attention/Terms.h"
+#include <sectile/flash.h>
+
+namespace sectile::fuzz {
+
+struct Traced {
+  ScoreTerm score;
+  SightTerm sight;
+};
+inline const Traced *traced = nullptr;
+
+inline Bool trace(const Stripes &of, const flash::At &at) {
+  return (at.query() * of.query + at.key() * of.key + at.head() * of.head + at.batch() * of.batch) %
+             of.modulus !=
+         0;
+}
+
+/// What leaves that are operands give.
+struct TracedTables {
+  std::function<flash::Score(ScoreOp)> of;
+  std::function<flash::Score(int)> learned;
+};
+flash::Score trace(const ScoreTerm &term, const flash::Score &score, const flash::At &at,
+                   const TracedTables &tables);
+
+/// Lambdas of flash::scores.
+struct TracedScore {
+  flash::Score operator()(const flash::Score &score, const flash::At &at,
+                          const View<const float, 1> &slopes, const View<const float, 3> &ofQueries,
+                          const View<const float, 2> &ofKeys,
+                          const View<const float, 4> &ofPairs) const {
+    return trace(traced->score, score, at,
+                 {[&](ScoreOp op) -> flash::Score {
+                    return op == ScoreOp::Slope     ? at.per_head(slopes) * at.distance()
+                           : op == ScoreOp::OfQuery ? at.per_query(ofQueries)
+                           : op == ScoreOp::OfKey   ? at.per_key(ofKeys)
+                                                    : at.per_pair(ofPairs);
+                  },
+                  {}});
+  }
+};
+template <flash::Along A> flash::Score learnedAt(const flash::At &at, const auto &table) {
+  if constexpr (A == flash::Along::heads)
+    return at.per_head(table);
+  else if constexpr (A == flash::Along::queries)
+    return at.per_query(table);
+  else if constexpr (A == flash::Along::keys)
+    return at.per_key(table);
+  else
+    return at.by_distance(table);
+}
+template <flash::Along... A> struct TracedLearned {
+  flash::Score operator()(const flash::Score &score, const flash::At &at,
+                          const View<const float, 1> &slopes,
+                          const flash::Learned<A> &...learned) const {
+    return trace(traced->score, score, at,
+                 {[&](ScoreOp) -> flash::Score { return at.per_head(slopes) * at.distance(); },
+                  [&](int which) {
+                    flash::Score result = 0.0f;
+                    int number = 0;
+                    ((number++ == which ? void(result = learnedAt<A>(at, learned)) : void()), ...);
+                    return result;
+                  }});
+  }
+};
+
+/// A lambda of flash::where.
+struct TracedStripes {
+  Bool operator()(const flash::At &at, const Int &query, const Int &key, const Int &head,
+                  const Int &batch, const Int &modulus) const {
+    return (at.query() * query + at.key() * key + at.head() * head + at.batch() * batch) %
+               modulus !=
+           0;
+  }
+};
+
+/// One node of a visibility with those below it. V has the operands.
+template <class V> struct Part;
+template <class V> constexpr auto sectileStructFields(std::type_identity<Part<V>>) {
+  return std::tuple(); // no kernel takes one: it is put together while one is traced
+}
+template <class V> struct Part {
+  const V *of;
+  int node;
+
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
+    return visit<flash::Interval>(
+        [&](const auto &own) { return flash::keysOf(own, sequence, query); });
+  }
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const {
+    return visit<flash::Interval>(
+        [&](const auto &own) { return flash::queriesOf(own, sequence, key); });
+  }
+  std::optional<Bool> sees(const flash::At &at) const {
+    return visit<std::optional<Bool>>([&](const auto &own) { return flash::sees(own, at); });
+  }
+  Bool touches(const flash::Region &region) const
+    requires(V::hasBlocks)
+  {
+    return visit<Bool>([&](const auto &own) {
+      if constexpr (flash::hasBlocks<std::remove_cvref_t<decltype(own)>>)
+        return own.touches(region);
+      else
+        return Bool(true);
+    });
+  }
+  std::optional<Bool> isWhole(const flash::At &at) const {
+    return visit<std::optional<Bool>>([&](const auto &own) { return flash::isWhole(own, at); });
+  }
+
+private:
+  template <class Result, class Function> Result visit(const Function &function) const {
+    const SightNode &own = traced->sight.nodes[static_cast<size_t>(node)];
+    const Part a{of, own.a}, b{of, own.b};
+    const auto end = [](const std::optional<int64_t> &distance) {
+      return Int(distance.value_or(1 << 29)); // as flash::window has it
+    };
+    switch (own.op) {
+    case SightOp::Causal:
+      return function(flash::Causal());
+    case SightOp::Window:
+      return function(flash::Window{end(own.left), end(own.right)});
+    case SightOp::Documents:
+      return function(flash::Documents{of->numbers.at(own.row), of->numbers.at(own.row + 1)});
+    case SightOp::Prefix:
+      return function(flash::Prefix{of->numbers.at(own.row).fix(1, 0)});
+    case SightOp::Chunked:
+      return function(flash::Chunked{own.size});
+    case SightOp::KeyLengths:
+      return function(flash::KeyLengths{of->numbers.at(own.row).fix(1, 0)});
+    case SightOp::Where: {
+      const Stripes &s = own.stripes;
+      return function(
+          flash::Where<TracedStripes>{{s.query, {s.key, {s.head, {s.batch, {s.modulus, {}}}}}}});
+    }
+    case SightOp::Blocks:
+      if constexpr (V::hasBlocks)
+        return function(flash::MaskBlocks{of->mask, traced->sight.blockQ, traced->sight.blockK});
+      break;
+    case SightOp::Both:
+      return function(flash::And<Part, Part>{a, b});
+    case SightOp::Either:
+      return function(flash::Or<Part, Part>{a, b});
+    case SightOp::Everything:
+      break;
+    }
+    return function(flash::Everything());
+  }
+};
+
+/// The visibility; blocks: with those of a mask.
+struct TracedSight {
+  static constexpr bool hasBlocks = false;
+  View<const std::int32_t, 3> numbers;
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
+    return root().keysOf(sequence, query);
+  }
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const {
+    return root().queriesOf(sequence, key);
+  }
+  std::optional<Bool> sees(const flash::At &at) const { return root().sees(at); }
+
+private:
+  Part<TracedSight> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
+};
+SECTILE_STRUCT(TracedSight, numbers)
+
+struct TracedBlocks {
+  static constexpr bool hasBlocks = true;
+  View<const std::int32_t, 3> numbers;
+  View<const bool, 4> mask;
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
+    return root().keysOf(sequence, query);
+  }
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const {
+    return root().queriesOf(sequence, key);
+  }
+  std::optional<Bool> sees(const flash::At &at) const { return root().sees(at); }
+  Bool touches(const flash::Region &region) const { return root().touches(region); }
+  std::optional<Bool> isWhole(const flash::At &at) const { return root().isWhole(at); }
+
+private:
+  Part<TracedBlocks> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
+};
+SECTILE_STRUCT(TracedBlocks, numbers, mask)
+
+} // namespace sectile::fuzz
