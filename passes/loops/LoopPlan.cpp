@@ -68,8 +68,10 @@ public:
       }
       copyByEngine();
       const std::string whyNotEarly = doDotEarly();
-      if (plan.early || !(leaveToProducer() || keepDotInFlight()))
+      if (plan.early || !(leaveToProducer() || keepDotInFlight())) {
         makeRoomAround();
+        leaveOut(computed.loads);
+      }
       plan.takesTurns = canTakeTurns();
       sayWhyComplete(whyNotEarly);
     } else {
@@ -142,6 +144,28 @@ private:
       else
         remark(load, "this load stays in its loop, not ahead of it: " + why);
     }
+  }
+
+  /// What dots do not read themselves is not what stages are for: it stays in the loop where shared
+  /// memory has no room for it, and room without it.
+  void leaveOut(ArrayRef<Operation *> computedFrom) {
+    const auto fits = [&](ArrayRef<FetchedLoad> loads) {
+      return resources.depthThatFits(loads, plan.depth, loop) == plan.depth;
+    };
+    if (plan.early || fits(plan.loads))
+      return;
+    SmallVector<FetchedLoad> fewer;
+    SmallVector<Operation *> left;
+    for (const FetchedLoad &load : plan.loads)
+      if (load.uses.empty() && llvm::is_contained(computedFrom, load.load))
+        left.push_back(load.load);
+      else
+        fewer.push_back(load);
+    if (!fits(fewer))
+      return;
+    for (Operation *load : left)
+      remark(load, "this load stays in its loop, not ahead of it: there is no room for its buffer");
+    plan.loads = std::move(fewer);
   }
 
   /// Where the engine copies what dots read, and a producer tells it to, rows that it cannot copy

@@ -253,6 +253,36 @@ TEST_P(Flash, ScoresWithoutProducts) {
       flash::causal(), [](double, const Place &) { return Dual{0.25, 0}; }, before, "a number");
 }
 
+// Of rows of 128 keys, values and queries leave no room to fetch tables ahead that gradients are
+// computed from.
+TEST_P(Flash, TablesOfPairsBehindASoftCap) {
+  const Sizes shape{.batches = 1,
+                    .heads = 1,
+                    .kvHeads = 1,
+                    .queries = 131,
+                    .keys = 21,
+                    .width = 128,
+                    .valueWidth = 128};
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < shape.queries * shape.keys; ++i)
+    values.push_back(float(i * 7 % 5) / 4);
+  const auto table = tensor(device.upload(values), {1, 1, shape.queries, shape.keys});
+  check<half>(
+      device, shape,
+      flash::scores(
+          [](flash::Score s, const flash::At &at, const View<const float, 4> &table) {
+            return soft_cap(s + at.per_pair(table), 4.0f);
+          },
+          table),
+      flash::everything(),
+      [&](double s, const Place &at) {
+        const double t =
+            std::tanh((s + double(values[static_cast<std::size_t>(at.query * 21 + at.key)])) / 4);
+        return Dual{4 * t, 1 - t * t};
+      },
+      everywhere, "soft cap over a table");
+}
+
 TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
   // Key 5 has a value that is no number, and a score of -inf.
   const Sizes shape{.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24};
