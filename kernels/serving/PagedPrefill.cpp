@@ -19,6 +19,13 @@ KernelSpec sectile::pagedPrefillSpec() {
       {"stages", "steps in flight"},
       {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
   spec.defaults = [](const Invocation &call, const std::string &target) {
+    // Programs of two warpgroups, if sequences have rows for them. At small widths a step of 64
+    // keys has too little work for them to hide one another's.
+    const std::int64_t rows =
+        call.extent("T") * groupOf(call) / std::max<std::int64_t>(call.extent("S"), 1);
+    if (const std::int64_t n = call.extent("D") > 64 ? 64 : 128;
+        rows >= 128 && hasWarpgroupUnits(target, call.dtype("q")) && hasWholeSteps(call, n))
+      return Config{{"m", 128}, {"n", n}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
     const bool small =
         call.dtype("q") == DType::float32 || !hasMatrixUnits(target, call.dtype("q"));
     const std::int64_t m = small ? 32 : 64;

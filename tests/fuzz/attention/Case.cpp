@@ -53,7 +53,7 @@ private:
 std::string Case::describe() const {
   static constexpr const char *forms[] = {"dense", "packed", "pages, one query each",
                                           "pages, chunks"};
-  static constexpr const char *alongs[] = {"heads", "queries", "keys", "distances"};
+  static constexpr const char *alongs[] = {"heads", "queries", "keys", "distances", "pairs"};
   std::ostringstream text;
   text << forms[int(form)] << (tokensFirst ? " [B, S, H, D]" : "") << ", " << name_of(dtype)
        << (tf32 ? " by tf32" : "") << (gradients ? ", with gradients" : "")
@@ -122,8 +122,8 @@ Case drawCase(Draw &draw) {
   if (!of.plain && !of.causal && of.form == Form::Dense && draw.pick(3) == 0) {
     using enum flash::Along;
     static const std::vector<flash::Along> sets[] = {
-        {heads}, {queries}, {keys}, {distances}, {heads, distances}, {queries, keys}};
-    of.learned = sets[draw.pick(blocks ? 4 : 6)]; // two and a list have too many arguments
+        {heads}, {queries}, {keys}, {distances}, {pairs}, {heads, distances}, {queries, keys}};
+    of.learned = sets[draw.pick(blocks ? 5 : 7)]; // two and a list have too many arguments
   }
   of.tables = drawTables(draw, sizes, of.learned);
   of.score = drawScore(draw, of.tables);
@@ -278,10 +278,11 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
             if (const double ds = ofScores[place(at)]; ds != 0)
               sums[table.place(at)] += ds * slopes[place(at)][operand];
           }
-    const Shape &shape = table.table.shape;
+    Shape shape = table.table.shape;
+    if (table.along != flash::Along::pairs)
+      shape.erase(shape.begin() + 2);
     result["learned" + std::to_string(operand)] =
-        HostArray(arithmetic == Arithmetic::exact ? DType::float64 : DType::float32,
-                  {shape[0], shape[1], shape[3]}, sums);
+        HostArray(arithmetic == Arithmetic::exact ? DType::float64 : DType::float32, shape, sums);
   }
   return result;
 }
@@ -363,6 +364,9 @@ public:
         case distances:
           learned<distances>();
           break;
+        case pairs:
+          learned<pairs>();
+          break;
         }
       } else if (of.learned.front() == heads) {
         learned<heads, distances>();
@@ -371,7 +375,7 @@ public:
       }
     }
     for (size_t i = 0; of.gradients && i < given.size(); ++i)
-      results["learned" + std::to_string(i)] = download(given[i].gradient);
+      results["learned" + std::to_string(i)] = given[i]();
     return std::move(results);
   }
 
@@ -380,20 +384,29 @@ private:
     return upload(device, of.tables.slopes.values, {of.sizes.heads});
   }
   template <flash::Along... A> void learned() {
-    for (const auto &[along, table] : of.tables.learned) {
-      const Shape &s = table.shape;
-      const Buffer<float> gradient = device.allocate<float>(table.values.size());
-      gradient.poison();
-      given.push_back(flash::learned(upload(device, table.values, {s[0], s[1], s[3]}),
-                                     tensor(gradient, {s[0], s[1], s[3]})));
-    }
-    const auto with = [&](const auto &...operands) {
-      withSight(flash::scores(TracedLearned<A...>(), slopesOf(), operands...));
-    };
-    if constexpr (sizeof...(A) == 1)
-      with(given[0]);
-    else
-      with(given[0], given[1]);
+    const auto operands = [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::tuple{operand<A>(of.tables.learned[I].table)...};
+    }(std::make_index_sequence<sizeof...(A)>());
+    std::apply(
+        [&](const auto &...of) {
+          withSight(flash::scores(TracedLearned<A...>(), slopesOf(), of...));
+        },
+        operands);
+  }
+  template <flash::Along A> auto operand(const Table &table) {
+    const Shape &s = table.shape;
+    const Buffer<float> gradient = device.allocate<float>(table.values.size());
+    gradient.poison();
+    const auto learned = [&] {
+      if constexpr (A == flash::Along::pairs)
+        return flash::learned(upload(device, table.values, {s[0], s[1], s[2], s[3]}),
+                              tensor(gradient, {s[0], s[1], s[2], s[3]}));
+      else
+        return flash::learned(upload(device, table.values, {s[0], s[1], s[3]}),
+                              tensor(gradient, {s[0], s[1], s[3]}));
+    }();
+    given.push_back([gradient = learned.gradient] { return download(gradient); });
+    return learned;
   }
 
   template <class F> void withSight(const flash::Scores<F> &scores) {
@@ -496,7 +509,7 @@ private:
   const Case &of;
   const Arrays &in;
   flash::Options options;
-  std::vector<flash::LearnedTensor> given;
+  std::vector<std::function<HostArray()>> given; // gradients of learned operands
   Arrays results;
 };
 

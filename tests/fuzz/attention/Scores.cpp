@@ -178,6 +178,8 @@ size_t LearnedTable::place(const Pair &at) const {
     return table.place(at.batch, at.head, 0, at.key);
   case flash::Along::distances:
     return table.place(at.batch, at.head, 0, std::clamp(-at.distance, -reach, reach) + reach);
+  case flash::Along::pairs:
+    return table.place(at.batch, at.head, at.query, at.key);
   }
   return 0;
 }
@@ -206,11 +208,13 @@ ScoreTables drawTables(Draw &draw, const Sizes &sizes, const std::vector<flash::
       }
   }
   for (const flash::Along along : learned) {
-    const int64_t width = along == flash::Along::heads     ? 1
-                          : along == flash::Along::queries ? Sq
-                          : along == flash::Along::keys    ? Sk
-                                                           : 2 * draw.number(1, 120) + 1;
-    tables.learned.push_back({along, drawTable(draw, {some(B), some(H), 1, width}, 1)});
+    const bool pairs = along == flash::Along::pairs;
+    const int64_t width = along == flash::Along::heads           ? 1
+                          : along == flash::Along::queries       ? Sq
+                          : along == flash::Along::keys || pairs ? Sk
+                                                                 : 2 * draw.number(1, 120) + 1;
+    tables.learned.push_back(
+        {along, drawTable(draw, {some(B), some(H), pairs ? Sq : 1, width}, 1)});
   }
   return tables;
 }

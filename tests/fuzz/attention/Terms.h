@@ -74,7 +74,7 @@ struct Table {
 };
 struct LearnedTable {
   flash::Along along;
-  Table table; ///< its rows are one
+  Table table; ///< of one row but of pairs
   size_t place(const Pair &at) const;
 };
 /// What scores are made of beside products.

@@ -49,6 +49,8 @@ template <flash::Along A> flash::Score learnedAt(const flash::At &at, const auto
     return at.per_query(table);
   else if constexpr (A == flash::Along::keys)
     return at.per_key(table);
+  else if constexpr (A == flash::Along::pairs)
+    return at.per_pair(table);
   else
     return at.by_distance(table);
 }
