@@ -41,21 +41,16 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
     // All rows may be more than 32 bits hold.
     return token / size * rows + token % size * rows / size + s;
   };
-  // Scalars look for it: where a tile is reduced for it, no producer partition can copy. Loads of
-  // one round do not wait for each other.
-  constexpr int bits = 3;
-  Int rounds = 0;
-  for (int bit = 0; bit < 30; bit += bits)
-    rounds += where(sequences > (1 << bit), 1, 0);
-  Int sequence = 0;
-  for (auto round : range(0, rounds)) {
-    const Int step = Int(1) << ((rounds - 1 - round) * bits);
-    Int steps = 0;
-    for (int i = 1; i < 1 << bits; ++i) {
-      const Int s = sequence + step * i;
-      steps += where(s < sequences && firstBlock(minimum(s, sequences - 1)) <= program, 1, 0);
-    }
-    sequence += step * steps;
+  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
+  Int halvings = 0;
+  for (int bit = 0; bit < 30; ++bit)
+    halvings += where(sequences > (1 << bit), 1, 0);
+  Int sequence = 0, end = maximum(sequences, 1);
+  for ([[maybe_unused]] auto halving : range(0, halvings)) {
+    const Int middle = (sequence + end) / 2;
+    const Bool isBehind = firstBlock(middle) > program;
+    end = where(isBehind, middle, end);
+    sequence = where(isBehind, sequence, middle);
   }
   const Int block = program - firstBlock(sequence);
   return {sequence, block,

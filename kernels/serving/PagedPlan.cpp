@@ -103,13 +103,13 @@ KernelSpec sectile::pagedPlanSpec() {
        {"-> plan: [parts, 4] i32",
         "a part: its sequence, its first key, the one behind its last, and in the first part of a "
         "sequence how many that has, else 0; sequence -1: not used"}});
-  spec.add_options({{"parts: integer e.g. 9, 40", "rows of the plan, S at least; else S + 64"}});
+  spec.add_options({{"parts: integer e.g. 9, 40", "rows of the plan, S at least; else S + 32"}});
   spec.config = {{"width", "sequences at a time"}, {"warps", "warps of the program"}};
   spec.typical = {{"S", 64}};
   spec.small = {{"S", 5}};
   spec.derive = [](Invocation &call) {
     call.extents["parts"] =
-        call.options.given("parts") ? call.options.integer("parts") : call.extent("S") + 64;
+        call.options.given("parts") ? call.options.integer("parts") : call.extent("S") + 32;
   };
   spec.check = [](const Invocation &call) {
     checkParts(call, call.extent("parts"),
