@@ -534,8 +534,16 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
     const Arrays exact = reference(of, inputs, Arithmetic::exact),
                  own = reference(of, inputs, Arithmetic::own);
     std::vector<Judged> result;
-    for (const auto &[name, output] : outputs)
-      result.push_back({name, judge(output, exact.at(name), own.at(name), factor)});
+    for (const auto &[name, output] : outputs) {
+      Accuracy accuracy = judge(output, exact.at(name), own.at(name), factor);
+      // Chips' exponentials and logarithms are good to 2^-22, also where rows have few terms and
+      // those of the plain formula happen to be better.
+      if (name == "lse") {
+        accuracy.maxBound += 0x1p-20;
+        accuracy.rmsBound += 0x1p-20;
+      }
+      result.push_back({name, accuracy});
+    }
     return result;
   };
   std::vector<Judged> found = verdicts(in);
