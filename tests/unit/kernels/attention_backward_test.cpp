@@ -53,7 +53,7 @@ TEST_P(Attention, HeadWidths) {
 }
 
 TEST_P(Attention, Options) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80");
   for (const AttentionFeature &feature : attentionFeatures())
     for (const char *dtype : {"f16", "f32"}) {
       KernelCase test{"attention_backward",

@@ -178,7 +178,10 @@ void expectFewQueriesRight(const Device &device, bool everything) {
       [&] { expectRight(device, few(1, 70, 2, 1, {{"dropout", "0.5"}})); },
       testing::ThrowsMessage<InputError>(testing::HasSubstr("packed heads have no dropout")));
 }
-TEST_P(Attention, FewQueries) { expectFewQueriesRight(device, true); }
+TEST_P(Attention, FewQueries) {
+  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  expectFewQueriesRight(device, true);
+}
 TEST_P(AttentionAnywhere, FewQueries) { expectFewQueriesRight(device, false); }
 
 void expectFloatsRoundToResults(const Device &device, const std::string &kernel,

@@ -1,6 +1,7 @@
 // block_sparse_attention and its gradients: masks of all kinds, blocks beside their edges, and that
 // what is absent is not read.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -145,6 +146,7 @@ TEST_P(BlockSparse, RowsWithoutBlocksAreZero) {
 
 // Attention's options inside the blocks of the mask, in any combination.
 TEST_P(BlockSparse, OptionsHoldTogether) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   std::mt19937_64 random(11);
   auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
   for (const char *kernel : {forward, backward})
@@ -184,6 +186,7 @@ TEST_P(BlockSparse, OptionsHoldTogether) {
 
 // Wide heads have tiles of their own, which blocks cut.
 TEST_P(BlockSparse, TilesOfWideHeadsFitBlocks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
     for (int width : {128, 192, 256})
       for (auto [blockQ, blockK] : {std::pair{128, 128}, {64, 64}, {32, 128}}) {

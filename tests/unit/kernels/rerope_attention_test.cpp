@@ -51,6 +51,7 @@ TEST_P(Rerope, IsRightAtEveryEdge) {
 
 // Far keys on either side, or on one, of which the options may hide all.
 TEST_P(Rerope, WindowsWithinWindows) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Sq", 70}, {"Sk", 75}};
   for (const char *window : {"0", "7", "30"})
     for (const char *left : {"-1", "0", "5", "40"})
@@ -63,6 +64,7 @@ TEST_P(Rerope, WindowsWithinWindows) {
 }
 
 TEST_P(Rerope, TakesEveryOptionOfAttention) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const AttentionFeature &feature : attentionFeatures())
     for (const char *window : {"0", "9", "1000"}) {
       std::map<std::string, std::int64_t> extents{{"B", 1}, {"Hq", 4}};

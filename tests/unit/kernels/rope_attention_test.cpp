@@ -57,6 +57,7 @@ TEST_P(RotaryAttention, IsRightAtEveryEdge) {
 }
 
 TEST_P(RotaryAttention, TakesEveryOption) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const AttentionFeature &feature : features())
     for (const char *kernel : forwards) {
       expectRight(device, with(feature, kernel, {{"Hq", 4}, {"B", 1}}));
@@ -72,6 +73,7 @@ TEST_P(RotaryAttention, TakesEveryOption) {
 
 // The heads that share keys are rows of one block, and programs have a part of the keys each.
 TEST_P(RotaryAttention, FewQueriesOfManyKeys) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : forwards)
     for (std::int64_t queries : {1, 3})
       for (const AttentionFeature &feature : features())
