@@ -1,6 +1,7 @@
 // Visibility: which keys a query sees, put together with && and ||. Nothing of it lies in memory
 // but what its operands are.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -292,12 +293,13 @@ namespace detail {
         "pass what it needs as operands");
     if constexpr (requires { &F::operator(); }) {
       using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
-      static_assert(std::tuple_size_v<Parameters> >= Fixed,
+      constexpr std::size_t count = std::tuple_size_v<Parameters>;
+      static_assert(count >= Fixed,
                     "a lambda of flash::scores takes (Score, const At &, operands...), one of "
                     "flash::where (const At &, operands...)");
       return std::type_identity<typename OperandsAfter<
-          Fixed, Parameters,
-          std::make_index_sequence<std::tuple_size_v<Parameters> - Fixed>>::type>();
+          // Compilers go on after the assertion, and a negative count would take all memory.
+          Fixed, Parameters, std::make_index_sequence<std::max(count, Fixed) - Fixed>>::type>();
     } else {
       static_assert(sectile::detail::always_false<F>,
                     "a lambda that flash calls has typed parameters, it is not a generic one");
