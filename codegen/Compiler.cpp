@@ -202,6 +202,8 @@ llvm::Error Compilation::runPasses(Stage last) {
   for (auto kernel : module.getOps<func::FuncOp>()) {
     kernel->setAttr(cta::warpsAttr, builder.getI32IntegerAttr(options.warps));
     kernel->setAttr(cta::stagesAttr, builder.getI32IntegerAttr(options.stages));
+    if (!options.plans)
+      kernel->setAttr(cta::asWrittenAttr, builder.getUnitAttr());
     if (!options.debug && !options.checked)
       kernel->setAttr(StringRef(debuglog::withoutAttr), builder.getUnitAttr());
     if (options.checked)

@@ -20,6 +20,7 @@ struct CompileOptions {
   bool debug = true;   ///< false: without assertions and prints
   bool checked =
       false; ///< integer arithmetic that feeds addresses is checked, promises are verified
+  bool plans = true; ///< false: loops do everything in the iteration that it is written in
 };
 
 /// What code can be had as, in the order of compilation.

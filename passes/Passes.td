@@ -102,7 +102,8 @@ def ScheduleLoops : Pass<"schedule-loops", "::mlir::func::FuncOp"> {
     what follows from all others, and adds to sums that the loop carries and rescales. Then makes channels of the loads that can be
     issued iterations ahead; of two dots with the second following from the first, each iteration does the first one for the next
     iteration, where registers and shared memory have room. Expects layouts on all tiles. Leaves channels, which `lower-channels`
-    has to lower. A remark says why a loop or a load stays as it is. Refuses nothing.
+    has to lower. A remark says why a loop or a load stays as it is. Kernels with `cta.as_written`
+    keep their loops. Refuses nothing.
   }];
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }

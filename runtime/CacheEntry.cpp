@@ -39,7 +39,7 @@ std::optional<uint32_t> versionOf(std::string_view bytes) {
   return found;
 }
 
-constexpr uint32_t debugFlag = 1, checkedFlag = 2;
+constexpr uint32_t debugFlag = 1, checkedFlag = 2, asWrittenFlag = 4;
 
 } // namespace
 
@@ -110,7 +110,8 @@ std::string encode(const StoredKernel &kernel) {
   ByteWriter out(bytes);
   out.number(static_cast<uint32_t>(kernel.options.warps));
   out.number(static_cast<uint32_t>(kernel.options.stages));
-  out.number((kernel.options.debug ? debugFlag : 0) | (kernel.options.checked ? checkedFlag : 0));
+  out.number((kernel.options.debug ? debugFlag : 0) | (kernel.options.checked ? checkedFlag : 0) |
+             (kernel.options.plans ? 0 : asWrittenFlag));
   out.text(kernel.source);
   return bytes + serialize(kernel.artifact);
 }
@@ -123,6 +124,7 @@ std::optional<StoredKernel> decodeKernel(std::string_view content) {
   const auto flags = in.number<uint32_t>();
   kernel.options.debug = flags & debugFlag;
   kernel.options.checked = flags & checkedFlag;
+  kernel.options.plans = !(flags & asWrittenFlag);
   kernel.source = in.text();
   std::optional<Artifact> artifact;
   if (!in.ok() || !(artifact = deserialize(in.rest())))

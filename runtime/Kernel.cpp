@@ -79,6 +79,7 @@ public:
       const CompileOptions &options, unsigned longAxis = 0) {
     words[count++] = reinterpret_cast<uintptr_t>(&device);
     words[count++] = options.warps | static_cast<uint64_t>(options.stages) << 32 |
+                     static_cast<uint64_t>(options.plans) << 59 |
                      static_cast<uint64_t>(longAxis) << 60 |
                      static_cast<uint64_t>(options.debug) << 62 |
                      static_cast<uint64_t>(options.checked) << 63;
@@ -108,9 +109,11 @@ CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel)
                    : kernel.stages ? kernel.stages
                                    : detail::defaultStages;
   static const bool debug = runtime::isSet("SECTILE_DEBUG", true),
-                    checked = runtime::isSet("SECTILE_CHECKED", false);
+                    checked = runtime::isSet("SECTILE_CHECKED", false),
+                    plans = runtime::isSet("SECTILE_LOOP_PLANS", true);
   options.debug = launch.debug.value_or(kernel.debug.value_or(debug));
   options.checked = launch.checked.value_or(kernel.checked.value_or(checked));
+  options.plans = plans;
   return options;
 }
 
@@ -269,6 +272,8 @@ public:
       key.options += " debug=0";
     if (options.checked)
       key.options += " checked=1";
+    if (!options.plans)
+      key.options += " plans=0";
     if (longAxis)
       key.options += " long-axis=" + std::to_string(longAxis);
     if (packed.describeConfig)

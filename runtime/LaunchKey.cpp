@@ -37,6 +37,8 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
                      " stages=" + std::to_string(options.stages) +
                      " debug=" + std::to_string(options.debug) +
                      " checked=" + std::to_string(options.checked);
+  if (!options.plans)
+    text += " plans=0";
   if (longAxis)
     text += " long-axis=" + std::to_string(longAxis);
   text += "\nconfiguration";

@@ -37,6 +37,8 @@ namespace sectile::cta {
 inline constexpr llvm::StringLiteral targetAttr = "cta.target"; ///< module: name of the target
 inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";   ///< kernel: i32
 inline constexpr llvm::StringLiteral stagesAttr = "cta.stages"; ///< kernel: i32, depth of pipelines
+/// kernel: unit, no loop of it is planned
+inline constexpr llvm::StringLiteral asWrittenAttr = "cta.as_written";
 inline constexpr llvm::StringLiteral sharedBytesAttr =
     "cta.shared_bytes"; ///< kernel: i32, once placed
 /// Channel: the engine fills its slots with zeros where a copy's condition is false, also for uses

@@ -33,6 +33,8 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     if (failed(found) || failed(checkLayouts(getOperation(), *found)))
       return signalPassFailure();
     target = *found;
+    if (getOperation()->hasAttr(cta::asWrittenAttr))
+      return leaveCluster();
     llvm::for_each(allIn<scf::ForOp>(getOperation()), [&](scf::ForOp loop) { scheduleDots(loop); });
     eraseDeadCode(getOperation());
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });

@@ -39,6 +39,16 @@ def test_checks_by_environment():
     assert "cta.assert" not in code(SECTILE_CHECKED="0")
 
 
+def test_loops_as_written():
+    def copies(*target, **env):
+        words = ("--shape", "m=512,n=512,k=512", "--target", *target, "--emit", "ptx")
+        return done("compile", "matmul", *words, env=env).out.count("cp.async")
+
+    for target in ("sm_80", "sm_90a"):
+        assert copies(target) > 0
+        assert copies(target, SECTILE_LOOP_PLANS="0") == 0
+
+
 def test_remarks():
     words = ("compile", "matmul", "--target", "sm_90a", "--emit", "ptx", "-o", "code", "--dtype", "f32")
     config = ("--shape", "m=512,n=512,k=512")

@@ -278,12 +278,14 @@ Setting Setting::of(uint64_t seed, llvm::StringRef target) {
   setting.compile.stages = 1 + random() % 4;
   setting.schedule = random() % 3 ? seed + 1 : 0;
   setting.compile.checked = random() % 4 == 0;
+  setting.compile.plans = random() % 8 != 0;
   return setting;
 }
 
 std::string Setting::text() const {
   return target + ", " + std::to_string(compile.warps) + " warps, " +
-         std::to_string(compile.stages) + " stages" + (compile.checked ? ", checked" : "");
+         std::to_string(compile.stages) + " stages" + (compile.checked ? ", checked" : "") +
+         (compile.plans ? "" : ", loops as written");
 }
 
 std::optional<std::string> difference(ModuleOp module, const Inputs &inputs,
