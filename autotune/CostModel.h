@@ -4,7 +4,7 @@
 #define SECTILE_AUTOTUNE_COSTMODEL_H
 
 #include "autotune/MachineModel.h"
-#include "runtime/virtual/Counters.h"
+#include "jit/virtual/Counters.h"
 
 namespace sectile::autotune {
 

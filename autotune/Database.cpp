@@ -3,8 +3,8 @@
 #include "autotune/Database.h"
 #include "autotune/Exchange.h"
 #include "autotune/TuningStore.h"
-#include "runtime/CompileCache.h"
-#include "runtime/OwnFiles.h"
+#include "jit/CompileCache.h"
+#include "jit/OwnFiles.h"
 #include <algorithm>
 #include <cerrno>
 #include <climits>

@@ -2,19 +2,20 @@
 #include "autotune/Prepare.h"
 #include "autotune/Measure.h"
 #include "autotune/Predict.h"
-#include "runtime/CompileTimes.h"
+#include "jit/CodeAccess.h"
+#include "jit/CompileTimes.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 
 namespace sectile::autotune {
 
-using runtime::LaunchAccess;
+using runtime::CodeAccess, runtime::LaunchAccess;
 
 TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
                 const AutotuneOptions &options) {
   TuningKey key;
   key.kernel = std::string(reference.kernel->name());
-  key.code = LaunchAccess::codeHash(reference, device);
+  key.code = CodeAccess::hash(reference, device);
   key.device = device.name().starts_with("virtual:") ? device.name() : device.description();
   for (const detail::ArgSpec &spec : reference.kernel->arguments()) {
     key.dtypes += key.dtypes.empty() ? "" : " ";
@@ -59,11 +60,11 @@ void Preparation::look(size_t candidate,
     const detail::BoundLaunch launch = task.bind(candidate);
     const CompileOptions options = LaunchAccess::options(launch);
     result.stages = options.stages;
-    result.irHash = LaunchAccess::codeHash(launch, device);
+    result.irHash = CodeAccess::hash(launch, device);
     if (isKnown(candidate, result.irHash))
       return;
     const Target target = llvm::cantFail(Target::get(device.target()));
-    LaunchAccess::trace(launch, target, [&](mlir::ModuleOp module) {
+    CodeAccess::trace(launch, target, [&](mlir::ModuleOp module) {
       llvm::Expected<ResourceEstimate> estimate = estimateResources(module, target, options);
       if (!estimate) // compiling says it better
         return llvm::consumeError(estimate.takeError());

@@ -3,9 +3,10 @@
 // process or to the device's state there is nothing to this one: the next has a new process.
 #include "autotune/Channel.h"
 #include "autotune/Runner.h"
-#include "codegen/ByteStream.h"
+#include "codegen/Compiler.h"
+#include "jit/OwnFiles.h"
+#include "runtime/ByteStream.h"
 #include "runtime/LaunchAccess.h"
-#include "runtime/OwnFiles.h"
 #include <algorithm>
 #include <cerrno>
 #include <climits>

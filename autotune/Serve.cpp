@@ -2,8 +2,8 @@
 // words of arguments, and the bytes of the memory that these point into.
 #include "autotune/Channel.h"
 #include "autotune/Measure.h"
-#include "codegen/ByteStream.h"
 #include "codegen/Compiler.h"
+#include "runtime/ByteStream.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

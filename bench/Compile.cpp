@@ -1,8 +1,8 @@
 // Measures compiles. The first of each is not counted: it fills caches and pools.
 #include "bench/Compile.h"
 #include "codegen/nvidia/Ptxas.h"
+#include "jit/CompileTimes.h"
 #include "kernels/Use.h"
-#include "runtime/CompileTimes.h"
 
 namespace sectile::bench {
 

@@ -15,10 +15,10 @@ file(RELATIVE_PATH prefix_from_pkgconfig /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 
 # LLVM's folder is the distribution's.
-set_target_properties(sectile PROPERTIES INSTALL_RPATH ${LLVM_LIBRARY_DIR})
+set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
 set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 
-install(TARGETS sectile EXPORT SectileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sectile sectile_rt EXPORT SectileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sectile_cli sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(folder ${SECTILE_PUBLIC_INCLUDES})
   install(DIRECTORY ${folder}/sectile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL
@@ -46,7 +46,7 @@ install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cp
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
 
 # What has to be built for an install: no tests.
-add_custom_target(sectile_installed DEPENDS sectile sectile_cli sectile-opt)
+add_custom_target(sectile_installed DEPENDS sectile sectile_rt sectile_cli sectile-opt)
 if(TARGET sectile_generated)
   add_dependencies(sectile_installed sectile_generated)
 endif()

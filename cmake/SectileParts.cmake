@@ -1,6 +1,7 @@
 # sectile_part(): one top-level folder as an object library; sectile_library(): all of them as libsectile, and as the
 # library that tests link.
 set_property(GLOBAL PROPERTY SECTILE_PARTS "")
+set_property(GLOBAL PROPERTY SECTILE_RUNTIME_PARTS "")
 
 # Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/sectile/version.h)
@@ -29,6 +30,15 @@ function(sectile_part name)
   set_property(GLOBAL APPEND PROPERTY SECTILE_PARTS sectile_${name})
 endfunction()
 
+# sectile_runtime_part(name source...): the same of what goes without LLVM: its folders are not even on the path.
+function(sectile_runtime_part name)
+  add_library(sectile_${name} OBJECT ${ARGN})
+  target_include_directories(sectile_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${SECTILE_PUBLIC_INCLUDES})
+  target_compile_options(sectile_${name} PRIVATE -ffunction-sections -fdata-sections)
+  target_link_libraries(sectile_${name} PRIVATE sectile_warnings)
+  set_property(GLOBAL APPEND PROPERTY SECTILE_RUNTIME_PARTS sectile_${name})
+endfunction()
+
 # sectile_program(name source...): a program that uses Sectile's internals. It is not installed: libsectile has none.
 function(sectile_program name)
   add_executable(${name} ${ARGN})
@@ -51,9 +61,10 @@ function(sectile_exports target)
   list(TRANSFORM includes PREPEND -I)
   set(script ${PROJECT_BINARY_DIR}/exports.map)
   add_custom_command(OUTPUT ${script}
-    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/cmake/exports.py ${SECTILE_CLANG} ${script} ${headers}
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/cmake/exports.py ${SECTILE_CLANG} ${script}
+      $<TARGET_FILE:sectile_rt> ${headers}
       -- -std=c++20 ${includes}
-    DEPENDS ${headers} ${sources} ${PROJECT_SOURCE_DIR}/cmake/exports.py
+    DEPENDS sectile_rt ${headers} ${sources} ${PROJECT_SOURCE_DIR}/cmake/exports.py
     COMMENT "Listing what the public headers declare" VERBATIM)
   add_custom_target(${target}_exports DEPENDS ${script})
   add_dependencies(${target} ${target}_exports)
@@ -61,11 +72,10 @@ function(sectile_exports target)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
 endfunction()
 
-# What both libraries have in common.
+# A shared library of these parts, with what all of ours have in common.
 function(sectile_shared_library target)
-  get_property(parts GLOBAL PROPERTY SECTILE_PARTS)
   set(objects)
-  foreach(part ${parts})
+  foreach(part ${ARGN})
     list(APPEND objects $<TARGET_OBJECTS:${part}>)
   endforeach()
   add_library(${target} SHARED ${objects})
@@ -78,23 +88,39 @@ function(sectile_shared_library target)
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${folder}>)
   endforeach()
   target_compile_features(${target} INTERFACE cxx_std_20)
-  target_link_libraries(${target} PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
 endfunction()
 
-function(sectile_library)
+# One that is installed.
+function(sectile_public_library target)
   # Before 1.0 a minor version may change what it likes.
   set(abi ${PROJECT_VERSION_MAJOR})
   if(abi EQUAL 0)
     set(abi 0.${PROJECT_VERSION_MINOR})
   endif()
-  sectile_shared_library(sectile)
-  add_library(Sectile::sectile ALIAS sectile)
-  set_target_properties(sectile PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
-  target_include_directories(sectile INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  sectile_shared_library(${target} ${ARGN})
+  add_library(Sectile::${target} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()
+
+function(sectile_library)
+  get_property(parts GLOBAL PROPERTY SECTILE_PARTS)
+  get_property(runtime GLOBAL PROPERTY SECTILE_RUNTIME_PARTS)
+
+  # The runtime exports all names of ours, as the compiler's library uses more of it than users may.
+  sectile_public_library(sectile_rt ${runtime})
+  set(names ${PROJECT_SOURCE_DIR}/cmake/runtime.map)
+  target_link_options(sectile_rt PRIVATE LINKER:--version-script=${names} LINKER:--gc-sections)
+  set_property(TARGET sectile_rt APPEND PROPERTY LINK_DEPENDS ${names})
+  target_link_libraries(sectile_rt PRIVATE ${CMAKE_DL_LIBS})
+
+  sectile_public_library(sectile ${parts})
+  target_link_libraries(sectile PUBLIC sectile_rt PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
   sectile_exports(sectile)
 
-  # The same objects with every name visible, for tests. It looks for bin/sectile beside it, as libsectile does.
-  sectile_shared_library(sectile_internal)
+  # All objects of both with every name visible, for tests. It looks for bin/sectile beside it, as libsectile does.
+  sectile_shared_library(sectile_internal ${parts} ${runtime})
+  target_link_libraries(sectile_internal PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
   set_target_properties(sectile_internal PROPERTIES EXCLUDE_FROM_ALL ON
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/internal/lib)
 endfunction()

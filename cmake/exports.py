@@ -1,5 +1,6 @@
 # Writes the linker's version script for libsectile: what the public headers declare, and nothing else.
-#   exports.py CLANG OUTPUT HEADER... -- COMPILER-OPTION...
+#   exports.py CLANG OUTPUT LIBRARY HEADER... -- COMPILER-OPTION...
+# What LIBRARY has already is left out; it may be none, "-".
 # Clang reads the headers, so the script holds mangled names rather than patterns that might match too much.
 import json
 import os
@@ -95,8 +96,8 @@ class Exports:
         for inner in node.get("inner", []):
             self.visit(inner, scope, local)
 
-    def script(self):
-        lines = [f"    {name};" for name in sorted(self.symbols - self.defined)]
+    def script(self, elsewhere):
+        lines = [f"    {name};" for name in sorted(self.symbols - self.defined - elsewhere)]
         templates = {name for (name, _), body in self.templates.items() if not body and name[-1].isidentifier()}
         lines += [f"    _Z{mangled(name)}I*;" for name in sorted(templates)]
         # A pattern each: the linker need not find all three of every class.
@@ -104,7 +105,14 @@ class Exports:
         return "{\n  global:\n" + "\n".join(lines) + "\n  local: *;\n};\n"
 
 
-def main(clang, output, *words):
+def exported(library):
+    if library == "-":
+        return set()
+    listed = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
+    return {line.split()[-1].split("@")[0] for line in listed.stdout.splitlines()}
+
+
+def main(clang, output, library, *words):
     split = words.index("--")
     exports = Exports()
     for declaration in declarations(clang, words[:split], words[split + 1 :]):
@@ -114,7 +122,7 @@ def main(clang, output, *words):
                  + ", ".join(sorted(exports.shared)))
     if not exports.symbols:
         sys.exit("exports.py: the public headers declare no function")
-    script = exports.script()
+    script = exports.script(exported(library))
     # Left alone where nothing changed, so that the library is not linked again.
     if not os.path.exists(output) or open(output).read() != script:
         with open(output, "w") as file:

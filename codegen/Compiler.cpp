@@ -1,6 +1,6 @@
 // The compiler driver: passes, emission, LLVM, and what turns its output into loadable code.
 #include "codegen/Compiler.h"
-#include "codegen/BuildId.h"
+#include "codegen/DebugSites.h"
 #include "codegen/Optimizer.h"
 #include "codegen/Registers.h"
 #include "codegen/UserCode.h"
@@ -9,7 +9,6 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"
-#include "ir/DebugLog.h"
 #include "ir/cta/Cta.h"
 #include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
@@ -17,6 +16,8 @@
 #include "passes/Kernel.h"
 #include "passes/Pipelines.h"
 #include "passes/analysis/Clusters.h"
+#include "runtime/BuildId.h"
+#include "runtime/DebugLog.h"
 #include "sectile/version.h"
 #include "llvm-c/Core.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -53,13 +54,20 @@ Expected<Form> formByName(StringRef name, const Target &target) {
                                  known + " can");
 }
 
+static const char anchor = 0; // somewhere in this library
+
+const std::string &libraryBuildId() {
+  static const std::string id = buildOf(&anchor);
+  return id;
+}
+
 // A distribution updates LLVM and MLIR without a new version and without building this anew.
 std::string compilerVersion() {
   static const std::string version = [] {
     const auto verifyOfMlir =
         static_cast<llvm::LogicalResult (*)(Operation *, bool)>(&mlir::verify);
-    return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() +
-           " llvm " LLVM_VERSION_STRING " build " +
+    return "sectile " SECTILE_VERSION_STRING " build " + libraryBuildId() + " runtime build " +
+           runtimeBuildId() + " llvm " LLVM_VERSION_STRING " build " +
            buildOf(reinterpret_cast<const void *>(&LLVMGetVersion)) + " mlir build " +
            buildOf(reinterpret_cast<const void *>(verifyOfMlir));
   }();

@@ -3,25 +3,17 @@
 #ifndef SECTILE_CODEGEN_COMPILER_H
 #define SECTILE_CODEGEN_COMPILER_H
 
-#include "codegen/Artifact.h"
 #include "codegen/KernelError.h"
 #include "ir/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/Artifact.h"
+#include "runtime/CompileOptions.h"
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sectile {
-
-struct CompileOptions {
-  unsigned warps = 4;  ///< per block; a power of two
-  unsigned stages = 3; ///< depth of software pipelines; 1 turns them off
-  bool debug = true;   ///< false: without assertions and prints
-  bool checked =
-      false; ///< integer arithmetic that feeds addresses is checked, promises are verified
-  bool plans = true; ///< false: loops do everything in the iteration that it is written in
-};
 
 /// What code can be had as, in the order of compilation.
 enum class Form { Tile, Cta, Llvm, Ptx, Cubin, Amdgcn, Hsaco, Virtual };
@@ -30,9 +22,6 @@ enum class Form { Tile, Cta, Llvm, Ptx, Cubin, Amdgcn, Hsaco, Virtual };
 llvm::StringRef formName(Form form);
 /// The form of that name for this target, or an error that lists the target's forms.
 llvm::Expected<Form> formByName(llvm::StringRef name, const Target &target);
-
-/// Where the time of a compile went, in milliseconds, in order.
-using CompileTimes = std::vector<std::pair<std::string, double>>;
 
 /// A context with every dialect that kernels need loaded, taken from a pool and given back at the
 /// end of the lease: making one costs milliseconds, more than tracing and all passes of a small
@@ -90,6 +79,9 @@ struct ResourceEstimate {
 /// chips a copy goes on to optimised LLVM IR, for its registers. Errors as those of compileTo().
 llvm::Expected<ResourceEstimate> estimateResources(mlir::ModuleOp module, const Target &target,
                                                    const CompileOptions &options);
+
+/// The linker's hash of this library's contents, as runtimeBuildId() of the runtime's.
+const std::string &libraryBuildId();
 
 /// Everything about this compiler that its output depends on: versions and builds of Sectile, and
 /// of the LLVM and MLIR that are loaded. Part of cache keys.

@@ -2,7 +2,7 @@
 #ifndef SECTILE_CODEGEN_DISASSEMBLY_H
 #define SECTILE_CODEGEN_DISASSEMBLY_H
 
-#include "codegen/Artifact.h"
+#include "runtime/Artifact.h"
 #include <string>
 
 namespace sectile {

@@ -4,24 +4,10 @@
 #define SECTILE_IR_MMAINSTRUCTION_H
 
 #include "ir/layout/Layout.h"
+#include "runtime/Chip.h"
 #include <vector>
 
 namespace sectile {
-
-/// Element kinds of matrix instructions.
-enum class MmaElement {
-  F16,
-  BF16,
-  TF32,
-  F32,
-  F64,
-  F8E4M3,
-  F8E5M2,
-  F8E4M3FNUZ,
-  F8E5M2FNUZ,
-  I8,
-  I32
-};
 
 /// Where an instruction takes an operand from.
 enum class OperandHome { Registers, Shared, Either };

@@ -1,9 +1,9 @@
 // The list of kernels, and looking one up.
 #include "kernels/Registry.h"
-#include "ir/Target.h"
 #include "kernels/Families.h"
 #include "kernels/KernelFamilies.h"
 #include "kernels/SpecCheck.h"
+#include "runtime/Chip.h"
 #include "llvm/ADT/StringRef.h"
 #include <algorithm>
 #include <mutex>
@@ -118,9 +118,9 @@ static std::vector<MmaElement> elementsFor(DType dtype) {
 bool sectile::hasMatrixUnits(const std::string &target, DType dtype) {
   if (target == "interpreter")
     return false;
-  const Target chip = llvm::cantFail(Target::get(target));
-  return llvm::any_of(elementsFor(dtype),
-                      [&](MmaElement element) { return chip.multiplies(element); });
+  return std::ranges::any_of(elementsFor(dtype), [&](MmaElement element) {
+    return Chip::known(target).multiplies(element);
+  });
 }
 
 bool sectile::hasWarpgroupUnits(const std::string &target, DType dtype, bool alongK) {
@@ -128,23 +128,17 @@ bool sectile::hasWarpgroupUnits(const std::string &target, DType dtype, bool alo
       {DType::float16, MmaElement::F16},        {DType::bfloat16, MmaElement::BF16},
       {DType::float32, MmaElement::TF32},       {DType::float8_e4m3, MmaElement::F8E4M3},
       {DType::float8_e5m2, MmaElement::F8E5M2}, {DType::int8, MmaElement::I8}};
-  const auto *known =
-      llvm::find_if(elements, [&](const auto &each) { return each.first == dtype; });
-  if (target == "interpreter" || known == std::end(elements))
-    return false;
-  const Target chip = llvm::cantFail(Target::get(target));
-  return llvm::any_of(chip.mmas, [&](const MmaInstruction &each) {
-    return each.warps() > 1 && each.a == known->second && (alongK || !each.onlyAlongK);
-  });
+  const auto *known = std::ranges::find(elements, dtype, &std::pair<DType, MmaElement>::first);
+  return target != "interpreter" && known != std::end(elements) &&
+         Chip::known(target).warpgroupMultiplies(known->second, alongK);
 }
 
 std::int64_t sectile::warpSize(const std::string &target) {
-  return target == "interpreter" ? 32 : llvm::cantFail(Target::get(target)).warpSize;
+  return target == "interpreter" ? 32 : Chip::known(target).warpSize;
 }
 
 std::int64_t sectile::multiprocessors(const std::string &target) {
-  const unsigned count =
-      target == "interpreter" ? 0 : llvm::cantFail(Target::get(target)).multiprocessors;
+  const unsigned count = target == "interpreter" ? 0 : Chip::known(target).multiprocessors;
   return std::max(count, 1u);
 }
 

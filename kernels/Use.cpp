@@ -1,5 +1,6 @@
 // Running, keeping and emitting a kernel's launches.
 #include "kernels/Use.h"
+#include "jit/CodeAccess.h"
 #include "kernels/Workspace.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
@@ -147,7 +148,7 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
              .second)
       continue;
     KernelCode one{std::string(launch.kernel->name()),
-                   runtime::LaunchAccess::emit(launch, target, form)};
+                   runtime::CodeAccess::emit(launch, target, form)};
     if (std::none_of(distinct.begin(), distinct.end(),
                      [&](const KernelCode &other) { return other.code == one.code; }))
       distinct.push_back(std::move(one));

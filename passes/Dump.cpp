@@ -1,10 +1,10 @@
 // IR after every pass, as the environment variable SECTILE_DUMP asks.
 #include "passes/Dump.h"
-#include "ir/Symbol.h"
 #include "ir/cta/Cta.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassInstrumentation.h"
+#include "runtime/Symbol.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"

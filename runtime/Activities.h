@@ -2,7 +2,8 @@
 #ifndef SECTILE_RUNTIME_ACTIVITIES_H
 #define SECTILE_RUNTIME_ACTIVITIES_H
 
-#include "codegen/Compiler.h"
+#include "runtime/CompileOptions.h"
+#include <chrono>
 #include <sectile/activity.h>
 #include <string_view>
 

@@ -1,6 +1,6 @@
 // Text of printed values and of failed assertions.
 #include "runtime/DebugFormat.h"
-#include "ir/DebugLog.h"
+#include "runtime/DebugLog.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>

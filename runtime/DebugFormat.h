@@ -2,7 +2,7 @@
 #ifndef SECTILE_RUNTIME_DEBUGFORMAT_H
 #define SECTILE_RUNTIME_DEBUGFORMAT_H
 
-#include "codegen/DebugSite.h"
+#include "runtime/DebugSite.h"
 #include <sectile/report.h>
 
 namespace sectile::runtime {

@@ -1,8 +1,8 @@
 // Logs of assertions and prints: supplied to launches, read after waiting, decoded by the sites of
 // the kernels that wrote them.
 #include "runtime/DebugLogs.h"
-#include "ir/DebugLog.h"
 #include "runtime/DebugFormat.h"
+#include "runtime/DebugLog.h"
 #include "runtime/DeviceImpl.h"
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 #ifndef SECTILE_RUNTIME_DEBUGLOGS_H
 #define SECTILE_RUNTIME_DEBUGLOGS_H
 
-#include "codegen/DebugSite.h"
+#include "runtime/DebugSite.h"
 #include <atomic>
 #include <memory>
 #include <mutex>

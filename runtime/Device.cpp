@@ -1,10 +1,8 @@
 // Finds and opens devices by name, and keeps the ones that are open.
-#include "ir/Target.h"
+#include "runtime/CompilerLink.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/hip/HipDevice.h"
-#include "runtime/interpreter/InterpreterDevice.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -39,13 +37,16 @@ OpenDevices &openDevices() {
 }
 
 std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
-  if (name == "interpreter")
-    return runtime::openInterpreterDevice();
   const size_t colon = name.find(':');
   const std::string_view kind = name.substr(0, colon);
   const std::string_view rest = colon == name.npos ? "" : name.substr(colon + 1);
-  if (kind == "virtual")
-    return runtime::openVirtualDevice(rest);
+  if (kind == "virtual" || name == "interpreter") {
+    if (runtime::CompilerLink *compiler = runtime::compiler())
+      return compiler->open(name);
+    throw DeviceError("device '" + std::string(name) +
+                      "': this program has no compiler, which it needs: link it with "
+                      "Sectile::sectile");
+  }
   unsigned index = 0;
   if (colon != name.npos) {
     auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
@@ -121,8 +122,10 @@ std::vector<Device> Device::all() {
     add("cuda:" + std::to_string(i));
   for (unsigned i = 0, count = runtime::hipDeviceCount(); i < count; ++i)
     add("hip:" + std::to_string(i));
-  for (llvm::StringRef target : Target::names())
-    devices.push_back(open("virtual:" + target.str()));
+  if (!runtime::compiler())
+    return devices;
+  for (const Chip &chip : Chip::all())
+    devices.push_back(open("virtual:" + chip.name));
   devices.push_back(interpreter());
   return devices;
 }
@@ -150,8 +153,8 @@ Stream Device::new_stream() const {
 
 namespace runtime {
 
-std::string codeKeyOf(const Target &chip) {
-  return chip.name + " " + chip.cpu + " " + chip.features;
+std::string codeKeyOf(const Chip &chip) {
+  return chip.name + " " + chip.name + " " + chip.features;
 }
 
 void *DeviceImpl::allocateHost(size_t bytes) {
@@ -162,24 +165,16 @@ void *DeviceImpl::allocateHost(size_t bytes) {
 }
 void DeviceImpl::freeHost(void *address) noexcept { std::free(address); }
 
-std::string DeviceImpl::codeKey() const { return codeKeyOf(llvm::cantFail(Target::get(target))); }
+std::string DeviceImpl::codeKey() const { return codeKeyOf(Chip::known(target)); }
 
 int64_t DeviceImpl::indexBound() const {
   int64_t known = knownBound.load(std::memory_order_relaxed);
   if (known < 0) {
-    llvm::Expected<Target> chip = Target::get(target);
+    const Chip *chip = Chip::find(target);
     known = chip ? chip->indexBound() : 0;
-    if (!chip)
-      llvm::consumeError(chip.takeError());
     knownBound.store(known, std::memory_order_relaxed);
   }
   return known;
-}
-
-llvm::Expected<Artifact> DeviceImpl::compile(mlir::ModuleOp module, const CompileOptions &options,
-                                             CompileTimes *times) const {
-  return sectile::compile(module, llvm::cantFail(Target::get(target)), options,
-                          /*forVirtualDevice=*/false, times);
 }
 
 static std::atomic<bool> anyLost = false;

@@ -4,8 +4,9 @@
 #ifndef SECTILE_RUNTIME_DEVICEIMPL_H
 #define SECTILE_RUNTIME_DEVICEIMPL_H
 
-#include "codegen/Compiler.h"
+#include "runtime/Artifact.h"
 #include "runtime/Captures.h"
+#include "runtime/Chip.h"
 #include "runtime/DebugLogs.h"
 #include "runtime/Events.h"
 #include <atomic>
@@ -23,6 +24,12 @@ struct GridExtents {
 
 /// A launch took longer than it was allowed to.
 class DeadlinePassed : public DeviceError {
+public:
+  using DeviceError::DeviceError;
+};
+
+/// A kernel did what it must not do.
+class KernelFault : public DeviceError {
 public:
   using DeviceError::DeviceError;
 };
@@ -56,7 +63,7 @@ public:
 };
 
 /// All of a chip that compiled code depends on.
-std::string codeKeyOf(const Target &chip);
+std::string codeKeyOf(const Chip &chip);
 
 class DeviceImpl : public std::enable_shared_from_this<DeviceImpl> {
 public:
@@ -153,13 +160,10 @@ public:
 
   /// All that compiled code depends on beside the kernel and how it is compiled.
   virtual std::string codeKey() const;
-  /// Target::indexBound() of its chip; of none, 0.
+  /// Chip::indexBound() of its chip; of none, 0.
   int64_t indexBound() const;
   /// Whether what is loaded names lines of the kernel's source.
   virtual bool namesLines() const { return false; }
-  /// Compiles what was traced; the module is changed.
-  virtual llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,
-                                           CompileTimes *times) const;
   virtual std::shared_ptr<LoadedKernel> load(const Artifact &artifact) = 0;
   /// Neither waits nor allocates on a real device. In a capture the graph keeps the kernel. Each of
   /// `arguments` points to a value in a 64-bit word of its own.

@@ -3,11 +3,11 @@
 #ifndef SECTILE_RUNTIME_DRIVERDEVICE_H
 #define SECTILE_RUNTIME_DRIVERDEVICE_H
 
-#include "ir/Symbol.h"
 #include "runtime/DeviceImpl.h"
 #include "runtime/DriverPool.h"
 #include "runtime/ForeignStreams.h"
 #include "runtime/Retired.h"
+#include "runtime/Symbol.h"
 #include <algorithm>
 #include <bit>
 #include <cstring>

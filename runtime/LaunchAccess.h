@@ -2,10 +2,9 @@
 #ifndef SECTILE_RUNTIME_LAUNCHACCESS_H
 #define SECTILE_RUNTIME_LAUNCHACCESS_H
 
-#include "codegen/Compiler.h"
-#include "runtime/CacheEntry.h"
+#include "runtime/Chip.h"
+#include "runtime/CompileOptions.h"
 #include "runtime/DeviceImpl.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include <sectile/kernel.h>
 
 namespace sectile::runtime {
@@ -30,19 +29,9 @@ struct LaunchAccess {
   /// With the kernel's own options and the defaults where the launch says nothing.
   static CompileOptions options(const detail::BoundLaunch &launch);
 
-  /// Hash of the kernel's IR, of whatever arguments, without source lines.
-  static std::string codeHash(const detail::BoundLaunch &launch, const Device &device);
-  /// Under which the compile cache keeps what it runs.
-  static CacheKey cacheKey(const detail::BoundLaunch &launch, const Device &device);
   /// What the launch's code depends on beside the kernel and the chip: two launches of one kernel
   /// that have the same text here have the same code.
-  static std::string specialization(const detail::BoundLaunch &launch, const Target &target);
-  /// Its code in this form ("ptx"). Throws CompileError.
-  static std::string emit(const detail::BoundLaunch &launch, std::string_view target,
-                          std::string_view form);
-  /// Traces the kernel as for this chip, and hands the module to `use`, which may change it.
-  static void trace(const detail::BoundLaunch &launch, const Target &target,
-                    llvm::function_ref<void(mlir::ModuleOp)> use);
+  static std::string specialization(const detail::BoundLaunch &launch, const Chip &chip);
 };
 
 /// Whether this thread's launches are prepared only; returns what it was.

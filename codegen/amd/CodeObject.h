@@ -3,7 +3,7 @@
 #ifndef SECTILE_CODEGEN_AMD_CODEOBJECT_H
 #define SECTILE_CODEGEN_AMD_CODEOBJECT_H
 
-#include "codegen/Artifact.h"
+#include "runtime/Artifact.h"
 #include "llvm/Support/Error.h"
 #include <string>
 

@@ -1,7 +1,7 @@
 // Entries of the log of assertions and prints: one thread of the block writes an entry's head.
 #include "codegen/common/DebugLog.h"
-#include "ir/DebugLog.h"
 #include "passes/analysis/SharedMemory.h"
+#include "runtime/DebugLog.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 

@@ -1,4 +1,4 @@
-// Entries of the log of assertions and prints; ir/DebugLog.h has its form.
+// Entries of the log of assertions and prints; runtime/DebugLog.h has its form.
 #ifndef SECTILE_CODEGEN_COMMON_DEBUGLOG_H
 #define SECTILE_CODEGEN_COMMON_DEBUGLOG_H
 

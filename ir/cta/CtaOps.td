@@ -566,7 +566,7 @@ def Cta_RingParityOp : Cta_RingOp<"ring_parity", "the parity of the round of a p
   let assemblyFormat = "$position `of` $slots (`before` $before^)? attr-dict";
 }
 
-//===-- Debugging: what `lower-debug` makes of assertions and prints; ir/DebugLog.h has the log's form ------------===//
+//===-- Debugging: what `lower-debug` makes of assertions and prints; runtime/DebugLog.h has the log's form ------------===//
 
 def Cta_AssertOp : Cta_Op<"assert", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "where the condition is false, write that into the log and end the program";

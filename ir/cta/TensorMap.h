@@ -2,8 +2,8 @@
 #ifndef SECTILE_IR_CTA_TENSORMAP_H
 #define SECTILE_IR_CTA_TENSORMAP_H
 
-#include "ir/TensorNumber.h"
 #include "mlir/IR/Value.h"
+#include "runtime/TensorNumber.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>

@@ -3,9 +3,9 @@
 // then read once, and the keys are split among programs, whose results a second launch merges in
 // order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
 #include "kernels/attention/PackedHeads.h"
-#include "ir/Target.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
+#include "runtime/Chip.h"
 #include <algorithm>
 #include <sectile/error.h>
 
@@ -32,7 +32,7 @@ std::int64_t splitsFor(const Invocation &call, const Config &config, const std::
 // Without warpgroups and matrix units of AMD f32 operands are large: queries, scores, and keys and
 // values of the steps in flight lie in shared memory together.
 void fitShared(Config &config, const Invocation &call, const std::string &target) {
-  const std::int64_t all = llvm::cantFail(Target::get(target)).maxSharedBytes;
+  const std::int64_t all = Chip::known(target).maxSharedBytes;
   std::int64_t &m = config["m"], &n = config["n"];
   const auto fits = [&] {
     const std::int64_t numbers = m * call.extent("D") + m * n +

@@ -5,13 +5,13 @@
 //   ds_ij = a_ij - sigmoid(s_ij) (rem_i drem_i + sum of a_ik over k <= j), derived from these.
 // D outside 16 to 256 is refused. A NaN or an infinity may spread within blocks as attention's page
 // says.
-#include "ir/Target.h"
 #include "kernels/Slice.h"
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
 #include "kernels/attention/Options.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
+#include "runtime/Chip.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -218,7 +218,7 @@ Config defaultsFor(const Invocation &call, const std::string &target, bool backw
   const std::int64_t most = target.starts_with("sm_") ? 512 : 256; // shared memory
   const std::int64_t wide = backward ? 256 : 128;
   std::int64_t size = words > most ? 16 : words > wide || !matrices ? 32 : 64;
-  const auto shared = [&] { return llvm::cantFail(Target::get(target)).maxSharedBytes; };
+  const auto shared = [&] { return Chip::known(target).maxSharedBytes; };
   // Warps of 32 threads have no registers for the keys and values of a block. They lie beside the
   // queries, their gradients and the scores.
   while (backward && matrices && warpSize(target) == 32 &&

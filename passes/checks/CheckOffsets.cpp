@@ -8,12 +8,12 @@
 // alone. From there whether it overflowed is followed forwards to the accesses, where a mask may
 // hide it; where it goes through a loop, a branch or a view instead, it must not overflow at all.
 // In a checked kernel promises are verified and not used: they are gone afterwards.
-#include "ir/DebugLog.h"
 #include "ir/tile/Overflow.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Contiguity.h"
 #include "passes/checks/Check.h"
+#include "runtime/DebugLog.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 

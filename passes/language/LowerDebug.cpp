@@ -4,9 +4,9 @@
 //
 // A tile's condition is reduced to the number of its first element that does not hold. A printed
 // tile is stored to the place that a record was given, element by element in row-major order.
-#include "ir/DebugLog.h"
 #include "passes/Passes.h"
 #include "passes/checks/Check.h"
+#include "runtime/DebugLog.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_LOWERDEBUG

@@ -1,11 +1,10 @@
 // A CUDA device: its primary context, which other CUDA code in the process shares, and the calls
 // into the driver.
 #include "runtime/cuda/CudaDevice.h"
-#include "codegen/BuildId.h"
-#include "ir/Target.h"
+#include "runtime/BuildId.h"
+#include "runtime/CompilerLink.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/cuda/CudaDriver.h"
-#include "runtime/cuda/MachineCode.h"
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -43,23 +42,24 @@ static std::string versionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-static llvm::Expected<Target> targetOf(unsigned major, unsigned minor) {
+/// Null where no target is for chips that are as old.
+static const Chip *targetOf(unsigned major, unsigned minor) {
   const char *chosen = std::getenv("SECTILE_CUDA_TARGET");
   if (!chosen || !*chosen)
-    return Target::forComputeCapability(major, minor);
-  llvm::Expected<Target> target = Target::get(chosen);
-  if (!target)
-    throw DeviceError("SECTILE_CUDA_TARGET: " + llvm::toString(target.takeError()));
-  if (target->vendor != Vendor::Nvidia)
-    throw DeviceError("SECTILE_CUDA_TARGET: '" + target->name + "' is no target of a CUDA device");
-  return *std::move(target);
+    return Chip::forComputeCapability(major, minor);
+  const Chip *chip = Chip::find(chosen);
+  if (!chip)
+    throw DeviceError("SECTILE_CUDA_TARGET: " + Chip::whyUnknown(chosen));
+  if (chip->vendor != Vendor::Nvidia)
+    throw DeviceError("SECTILE_CUDA_TARGET: '" + chip->name + "' is no target of a CUDA device");
+  return chip;
 }
 
 /// Why the driver cannot run code for the chip, and what it can run.
-static std::string tooOld(int version, const Target &chip) {
+static std::string tooOld(int version, const Chip &chip) {
   std::string text = "the driver has CUDA " + versionText(version) + ", and code for " + chip.name +
                      " needs CUDA " + versionText(static_cast<int>(chip.leastCuda));
-  const Target oldest = llvm::cantFail(Target::get(Target::names().front()));
+  const Chip &oldest = Chip::all().front();
   if (version >= static_cast<int>(oldest.leastCuda))
     text += "; with SECTILE_CUDA_TARGET=" + oldest.name + " it makes do with " +
             versionText(static_cast<int>(oldest.leastCuda));
@@ -108,8 +108,8 @@ public:
       prepareTensorMaps(artifact);
     void *module = nullptr;
     std::optional<std::string> machineCode;
-    if (artifact.kind == "ptx")
-      machineCode = machineCodeOf(artifact, codeUser);
+    if (CompilerLink *link = compiler(); link && artifact.kind == "ptx")
+      machineCode = link->machineCodeOf(artifact, codeUser);
     const CurrentContext current = enter();
     const BesideCaptures<CudaDriver> beside;
     // Where the driver refuses it, it takes the PTX.
@@ -150,10 +150,12 @@ private:
     codeUser = {attribute(cuda::attributeMajor), attribute(cuda::attributeMinor), driverVersion(),
                 buildOf(reinterpret_cast<const void *>(table().init))};
     const std::string who = name + " (" + description + "): ";
-    llvm::Expected<Target> found = targetOf(codeUser.major, codeUser.minor);
+    const Chip *found = targetOf(codeUser.major, codeUser.minor);
     if (!found)
-      throw DeviceError(who + llvm::toString(found.takeError()));
-    const Target &chip = *found;
+      throw DeviceError(who + "its compute capability is " + std::to_string(codeUser.major) + "." +
+                        std::to_string(codeUser.minor) +
+                        ", and Sectile makes code for 8.0 and newer");
+    const Chip &chip = *found;
     target = chip.name;
     int version = 0;
     check(table().driverGetVersion(&version), "asking for the driver's version");

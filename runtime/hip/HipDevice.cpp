@@ -1,6 +1,5 @@
 // A HIP device, and the calls into HIP's run-time library.
 #include "runtime/hip/HipDevice.h"
-#include "ir/Target.h"
 #include "runtime/DriverDevice.h"
 #include "runtime/hip/HipDriver.h"
 
@@ -49,9 +48,9 @@ public:
           "asking for the device's properties");
     description = std::string(properties.data(), strnlen(properties.data(), 256));
     const std::string architecture = architectureIn(properties, table().architectureAt);
-    llvm::Expected<Target> chip = Target::get(architecture);
+    const Chip *chip = Chip::find(architecture);
     if (!chip)
-      throw DeviceError(name + " (" + description + "): " + llvm::toString(chip.takeError()));
+      throw DeviceError(name + " (" + description + "): " + Chip::whyUnknown(architecture));
     target = chip->name;
     limits.warp_size = chip->warpSize;
     limits.max_threads = chip->maxThreads;

@@ -1,7 +1,7 @@
 // A small program for warm_start_test.py: runs one kernel on a virtual GPU as the first thing it
 // does, checks the result, and says what that took. warm_start KERNEL [VALUE]
 #include "codegen/Compiler.h"
-#include "runtime/CompileCache.h"
+#include "jit/CompileCache.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"

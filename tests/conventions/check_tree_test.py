@@ -19,6 +19,8 @@ def complains(path, text, reason):
 
 complains("ir/bad.cpp", '// a\n#include "codegen/x.h"\n', "ir/ may not include codegen/")
 complains("ir/bad.cpp", "// a\n#include <sectile/tile.h>\n", "ir/ may not include dsl/")
+complains("runtime/bad.cpp", '// a\n#include "llvm/ADT/StringRef.h"\n', "in a folder that goes without LLVM")
+complains("runtime/bad.cpp", '// a\n#include "jit/x.h"\n', "runtime/ may not include jit/")
 complains("runtime/bad.cpp", '// a\n#include "tools/x.h"\n', "runtime/ may not include tools/")
 complains("passes/analysis/bad.h", '// a\n#include "passes/loops/L.h"\n', "comes later in passes/")
 complains("passes/bad.h", '// a\n#include "passes/analysis/A.h"\n', "comes later in passes/")

@@ -9,7 +9,7 @@
 // copy to the device reads its source at once and writes the device's memory as work of the legacy
 // stream. Blocking streams keep their order with that stream, non-blocking ones do not. Memory of a
 // pool is there when its stream has come to it, and gone as soon as its stream can come to that.
-#include "ir/DebugLog.h"
+#include "runtime/DebugLog.h"
 #include "tests/fake/FakeDriver.h"
 #include <algorithm>
 #include <cstdlib>

@@ -15,7 +15,7 @@ def exports(body):
         header, output = os.path.join(folder, "header.h"), os.path.join(folder, "exports.map")
         with open(header, "w") as file:
             file.write(f"#pragma once\nnamespace sectile {{ void always(); {body} }}\n")
-        done = subprocess.run([sys.executable, script, clang, output, header, "--", "-std=c++20"],
+        done = subprocess.run([sys.executable, script, clang, output, "-", header, "--", "-std=c++20"],
                               capture_output=True, text=True)
         if done.returncode:
             return None, done.stderr

@@ -1,8 +1,8 @@
 // What the tests of the compile cache share: a folder of their own, and entries whose code follows
 // from their key.
 #pragma once
-#include "runtime/CacheInspection.h"
-#include "runtime/CompileCache.h"
+#include "jit/CacheInspection.h"
+#include "jit/CompileCache.h"
 #include "tests/unit/Processes.h"
 #include <cstdlib>
 #include <filesystem>

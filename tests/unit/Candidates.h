@@ -1,5 +1,6 @@
 // Launches of the library's kernels in configurations from all over their search spaces.
 #pragma once
+#include "jit/CodeAccess.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
@@ -62,7 +63,7 @@ inline std::vector<Candidate> othersOf(const Invocation &call, const std::string
 
 inline ResourceEstimate estimateOf(const detail::BoundLaunch &launch, const Target &target) {
   ResourceEstimate estimate;
-  runtime::LaunchAccess::trace(launch, target, [&](mlir::ModuleOp module) {
+  runtime::CodeAccess::trace(launch, target, [&](mlir::ModuleOp module) {
     estimate =
         llvm::cantFail(estimateResources(module, target, runtime::LaunchAccess::options(launch)));
   });

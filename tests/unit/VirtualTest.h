@@ -2,8 +2,8 @@
 #pragma once
 #include "Chip.h"
 #include "codegen/virtual/HostCompiler.h"
-#include "runtime/virtual/Machine.h"
-#include "runtime/virtual/Program.h"
+#include "jit/virtual/Machine.h"
+#include "jit/virtual/Program.h"
 #include <cstring>
 #include <gtest/gtest.h>
 #include <span>

@@ -1,5 +1,5 @@
 // Artifacts survive the way through bytes, and no damage to the bytes goes unseen.
-#include "codegen/Artifact.h"
+#include "runtime/Artifact.h"
 #include <gtest/gtest.h>
 
 using namespace sectile;

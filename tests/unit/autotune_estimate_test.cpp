@@ -3,7 +3,7 @@
 #include "autotune/CostModel.h"
 #include "autotune/Predict.h"
 #include "codegen/nvidia/Ptxas.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Candidates.h"
 #include "tests/unit/Processes.h"
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
   unsigned compared = 0, turn = 0;
   auto compare = [&](const Candidate &candidate, const Target &target) {
     const ResourceEstimate estimate = estimateOf(candidate.launch, target);
-    runtime::LaunchAccess::trace(candidate.launch, target, [&](mlir::ModuleOp module) {
+    runtime::CodeAccess::trace(candidate.launch, target, [&](mlir::ModuleOp module) {
       SCOPED_TRACE(target.name + " " + candidate.what);
       llvm::Expected<Artifact> artifact =
           compile(module, target, runtime::LaunchAccess::options(candidate.launch), true);
@@ -72,7 +72,7 @@ TEST(Estimate, DropsWhatCannotFit) {
   EXPECT_EQ(wide.excess, "kernel 'matmul' holds tiles in 512 registers of each thread, sm_90a has "
                          "255: raise the warps or lower the tile's extents");
   if (findPtxas())
-    runtime::LaunchAccess::trace(launchOf(call, config), target, [&](mlir::ModuleOp module) {
+    runtime::CodeAccess::trace(launchOf(call, config), target, [&](mlir::ModuleOp module) {
       const CompileOptions options{.warps = 4, .stages = 2};
       const std::string ptx = llvm::cantFail(compileTo(module, target, options, Form::Ptx));
       EXPECT_GT(llvm::cantFail(runPtxas(ptx, target)).spillStoreBytes, 0u);
@@ -139,7 +139,7 @@ TEST(Estimate, CountersAreForeseen) {
           launchOf(call, configs[i * (configs.size() - 1) / (some - 1)], memory);
       autotune::LaunchProfile profile;
       bool fits = false;
-      runtime::LaunchAccess::trace(launch, target, [&](mlir::ModuleOp module) {
+      runtime::CodeAccess::trace(launch, target, [&](mlir::ModuleOp module) {
         const CompileOptions options = runtime::LaunchAccess::options(launch);
         const auto estimate = llvm::cantFail(estimateResources(module, target, options));
         fits = estimate.excess.empty();

@@ -36,7 +36,7 @@ struct Case {
 
 void look(Case &one) {
   one.estimate = estimateOf(one.candidate.launch, *one.target);
-  runtime::LaunchAccess::trace(one.candidate.launch, *one.target, [&](mlir::ModuleOp module) {
+  runtime::CodeAccess::trace(one.candidate.launch, *one.target, [&](mlir::ModuleOp module) {
     const CompileOptions options = runtime::LaunchAccess::options(one.candidate.launch);
     llvm::Expected<std::string> ptx = compileTo(module, *one.target, options, Form::Ptx);
     if (!ptx)

@@ -1,17 +1,17 @@
 // Conversions, shared buffers, reductions and scans between random layouts, as generated code on
 // virtual GPUs: every element must arrive.
-#include "codegen/Artifact.h"
 #include "codegen/Compiler.h"
 #include "codegen/Optimizer.h"
 #include "codegen/common/Emitter.h"
 #include "codegen/virtual/HostCompiler.h"
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "layout_random.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "runtime/Artifact.h"
 #include "llvm/Target/TargetMachine.h"
 #include <sectile/buffer.h>
 

@@ -1,8 +1,8 @@
 // Generated code computes the right numbers: small kernels in tile IR, compiled through the whole
 // pipeline and run on virtual GPUs of several kinds, against the host.
 #include "codegen/Compiler.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>

@@ -81,7 +81,7 @@ TEST(TargetTable, UnknownNamesListTheKnown) {
 
 TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
   const auto targetOf = [](unsigned major, unsigned minor) {
-    return cantFail(Target::forComputeCapability(major, minor)).name;
+    return Chip::forComputeCapability(major, minor)->name;
   };
   EXPECT_EQ(targetOf(8, 7), "sm_86");
   EXPECT_EQ(targetOf(9, 0), "sm_90a");
@@ -94,10 +94,29 @@ TEST(TargetTable, NewerChipsGetTheNearestKnownFeatures) {
   EXPECT_EQ(targetOf(11, 0), "sm_100");
   EXPECT_EQ(targetOf(12, 1), "sm_120");
   EXPECT_EQ(targetOf(13, 0), "sm_120");
-  auto older = Target::forComputeCapability(7, 5);
-  ASSERT_FALSE(older);
-  EXPECT_EQ(toString(older.takeError()),
-            "its compute capability is 7.5, and Sectile makes code for 8.0 and newer");
+  EXPECT_EQ(Chip::forComputeCapability(7, 5), nullptr);
+}
+
+// A chip says what its instructions multiply, for those who have no table of instructions.
+TEST(TargetTable, ChipsMultiplyWhatTheirInstructionsDo) {
+  for (llvm::StringRef name : Target::names()) {
+    const Target target = cantFail(Target::get(name));
+    for (int element = 0; element <= static_cast<int>(MmaElement::I32); ++element) {
+      const auto some = [&](auto &&condition) {
+        return llvm::any_of(target.mmas, [&](const MmaInstruction &each) {
+          return each.a == MmaElement(element) && condition(each);
+        });
+      };
+      EXPECT_EQ(target.multiplies(MmaElement(element)), some([](auto &) { return true; }))
+          << name.str() << " " << element;
+      for (bool alongK : {false, true})
+        EXPECT_EQ(target.warpgroupMultiplies(MmaElement(element), alongK),
+                  some([&](const MmaInstruction &each) {
+                    return each.warps() > 1 && (alongK || !each.onlyAlongK);
+                  }))
+            << name.str() << " " << element;
+    }
+  }
 }
 
 TEST(TargetTable, CodeForOneChipIsNamedSo) {

@@ -1,6 +1,6 @@
 // The compile cache: hits, damage, hostile folders, full disks, and many threads and processes at
 // once.
-#include "runtime/CompileCache.h"
+#include "jit/CompileCache.h"
 #include "tests/unit/Processes.h"
 #include <atomic>
 #include <csignal>

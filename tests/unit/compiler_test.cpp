@@ -3,9 +3,9 @@
 #include "codegen/Compiler.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "dsl/Trace.h"
-#include "runtime/Remarks.h"
-#include "runtime/virtual/Machine.h"
-#include "runtime/virtual/Program.h"
+#include "jit/Remarks.h"
+#include "jit/virtual/Machine.h"
+#include "jit/virtual/Program.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>

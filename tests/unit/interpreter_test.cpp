@@ -1,12 +1,12 @@
 // The interpreter: exact semantics of each operation, and what it says of mistakes.
 #include "codegen/Compiler.h"
+#include "jit/HostDevice.h"
+#include "jit/interpreter/Bounds.h"
+#include "jit/interpreter/Floats.h"
+#include "jit/interpreter/Interpreter.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/HostDevice.h"
-#include "runtime/interpreter/Bounds.h"
-#include "runtime/interpreter/Floats.h"
-#include "runtime/interpreter/Interpreter.h"
 #include "llvm/ADT/APFloat.h"
 #include <bit>
 #include <cmath>
@@ -397,7 +397,7 @@ TEST(Atomics, GiveWhatWasThereBefore) {
 template <class Launch> vgpu::Finding foundBy(Launch &&launch) {
   try {
     launch(Device::interpreter());
-  } catch (const runtime::KernelFault &fault) {
+  } catch (const runtime::FoundFault &fault) {
     EXPECT_THAT(fault.what(), HasSubstr("interpreter_test.cpp:"));
     return fault.finding;
   }

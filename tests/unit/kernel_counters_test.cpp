@@ -2,10 +2,10 @@
 // compiler gives them is what they need: exact numbers, so performance is tested like results are.
 #include "VirtualTest.h"
 #include "ir/Target.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Registry.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
-#include "runtime/virtual/VirtualDevice.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,8 +1,8 @@
 // Kernels through their public face, over the fake CUDA driver: what a launch takes, what it is
 // specialised to, what a known specialisation costs.
 #include "count_allocations.h"
-#include "runtime/CompileCache.h"
-#include "runtime/LaunchAccess.h"
+#include "jit/CodeAccess.h"
+#include "jit/CompileCache.h"
 #include "tests/fake/fake_cuda.h"
 #include "tests/unit/Message.h"
 #include <atomic>
@@ -261,7 +261,7 @@ TEST_F(KernelLaunch, TheIrShowsTheSpecialisation) {
 // Whoever put it into the cache: a kernel that takes for granted what is not so computes nonsense.
 TEST_F(KernelLaunch, RefusesCodeForOtherArguments) {
   Kernel planted{"planted", [](Ptr<float> p, Int n) { store(p + n, 1.0f); }};
-  const auto key = runtime::LaunchAccess::cacheKey(planted.bind(1, z, 3), device);
+  const auto key = runtime::CodeAccess::cacheKey(planted.bind(1, z, 3), device);
   runtime::CompileCache::get().get(key, [] {
     Artifact other;
     other.plan.arguments = {{}, {16}};

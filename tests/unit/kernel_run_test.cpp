@@ -1,8 +1,8 @@
 // Kernels from the lambda to the result, on the virtual GPU: traced, compiled, cached, run.
+#include "jit/CompileCache.h"
+#include "jit/CompileTimes.h"
+#include "jit/HostDevice.h"
 #include "ops/Devices.h"
-#include "runtime/CompileCache.h"
-#include "runtime/CompileTimes.h"
-#include "runtime/HostDevice.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <numeric>
@@ -103,7 +103,7 @@ TEST_P(KernelRun, LongAxesOfGridsInReports) {
   try {
     writesFar.launch(device.stream(), {2, 1, 65'536}, out, 1, 65'535, {.warps = 1});
     FAIL() << "nothing was found";
-  } catch (const runtime::KernelFault &fault) {
+  } catch (const runtime::FoundFault &fault) {
     EXPECT_EQ(fault.finding.block[0], 1u);
     EXPECT_EQ(fault.finding.block[2], 65'535u);
   }
@@ -156,7 +156,7 @@ TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {
   try {
     beyond.launch(device.stream(), 2, small);
     FAIL() << "nothing was thrown";
-  } catch (const runtime::KernelFault &fault) {
+  } catch (const runtime::FoundFault &fault) {
     EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds) << fault.what();
     EXPECT_EQ(fault.finding.line, line) << fault.what();
     EXPECT_EQ(fault.finding.block[0], 1u) << fault.what();

@@ -2,8 +2,8 @@
 // tiles and without, where code for such warps is made, and mistakes planted in it that the virtual
 // GPU must find.
 #include "VirtualTest.h"
+#include "jit/virtual/TensorMap.h"
 #include "ops/Devices.h"
-#include "runtime/virtual/TensorMap.h"
 #include <gmock/gmock.h>
 #include <regex>
 #include <sectile/sectile.h>

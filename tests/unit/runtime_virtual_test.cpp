@@ -1,6 +1,6 @@
 // The virtual GPU behind the public interface: memory, launches, findings as errors, graphs.
 #include "VirtualTest.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Message.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
@@ -161,7 +161,7 @@ TEST_F(RuntimeVirtual, AFindingIsAnErrorWithTheUsersLine) {
   try {
     launch(address(x), address(z), 32, device.stream());
     FAIL() << "nothing was thrown";
-  } catch (const runtime::KernelFault &fault) {
+  } catch (const runtime::FoundFault &fault) {
     EXPECT_THAT(fault.what(), HasSubstr("virtual:sm_90a: kernel twice, kernel.cpp:11"));
     EXPECT_EQ(fault.finding.kind, vgpu::FindingKind::OutOfBounds);
     EXPECT_EQ(fault.finding.thread, 31u);
@@ -176,7 +176,7 @@ TEST_F(RuntimeVirtual, ChecksCanBeSwitchedOff) {
   impl.setOptions(options);
   launch(address(x), address(z), 32, device.stream());
   impl.setOptions({});
-  EXPECT_THROW(launch(address(x), address(z), 32, device.stream()), runtime::KernelFault);
+  EXPECT_THROW(launch(address(x), address(z), 32, device.stream()), runtime::FoundFault);
 }
 
 TEST_F(RuntimeVirtual, GraphsKeepTheirArguments) {

@@ -1,9 +1,9 @@
 // Symbols of kernels' names, and kernels with names that no assembler takes.
 #include "codegen/nvidia/Ptxas.h"
-#include "ir/Symbol.h"
 #include "ir/Target.h"
-#include "runtime/CacheEntry.h"
+#include "jit/CacheEntry.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/Symbol.h"
 #include "tests/unit/ops/Devices.h"
 #include "llvm/Support/JSON.h"
 #include <filesystem>

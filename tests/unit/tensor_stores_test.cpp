@@ -1,8 +1,8 @@
 // Blocks that the copy engine stores: what a product leaves in memory and around it, and mistakes
 // planted in compiled stores, each of which the virtual GPU must find for its own reason.
 #include "VirtualTest.h"
+#include "jit/virtual/TensorMap.h"
 #include "ops/Devices.h"
-#include "runtime/virtual/TensorMap.h"
 #include <functional>
 #include <regex>
 #include <sectile/sectile.h>

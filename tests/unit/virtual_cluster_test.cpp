@@ -3,7 +3,7 @@
 // find.
 #include "VirtualTest.h"
 #include "codegen/nvidia/Ptxas.h"
-#include "runtime/virtual/TensorMap.h"
+#include "jit/virtual/TensorMap.h"
 #include <algorithm>
 
 using namespace sectile::vgpu;

@@ -1,8 +1,8 @@
 // Conformance of the matrix instructions: every form of mma.sync against a triple loop, with the
 // fragment tables of the PTX ISA written out element by element; ldmatrix and stmatrix likewise.
 #include "VirtualTest.h"
-#include "runtime/virtual/MmaKernels.h"
-#include "runtime/virtual/SmallFloats.h"
+#include "jit/virtual/MmaKernels.h"
+#include "jit/virtual/SmallFloats.h"
 #include <algorithm>
 #include <cstring>
 #include <functional>

@@ -2,7 +2,7 @@
 // products on sm_90a, with copies in a ring, by threads or by the engine, and one wgmma group in
 // flight; of fp8 one whose sums are promoted.
 #include "VirtualTest.h"
-#include "runtime/virtual/TensorMap.h"
+#include "jit/virtual/TensorMap.h"
 #include "tests/unit/Fp8Sums.h"
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 // mistakes that the virtual GPU must find.
 #include "VirtualTest.h"
 #include "codegen/nvidia/Ptxas.h"
-#include "runtime/virtual/SmallFloats.h"
-#include "runtime/virtual/TensorMap.h"
+#include "jit/virtual/SmallFloats.h"
+#include "jit/virtual/TensorMap.h"
 #include <algorithm>
 #include <array>
 #include <functional>

@@ -1,9 +1,9 @@
 // `sectile compile`: a kernel's code for a target, at any stage.
 #include "codegen/Compiler.h"
-#include "ir/Symbol.h"
 #include "ir/Target.h"
+#include "jit/Remarks.h"
 #include "kernels/Use.h"
-#include "runtime/Remarks.h"
+#include "runtime/Symbol.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"

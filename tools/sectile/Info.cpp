@@ -1,7 +1,7 @@
 // `sectile info`: what there is on this machine and in this library.
 #include "autotune/Database.h"
 #include "ir/Target.h"
-#include "runtime/CompileCache.h"
+#include "jit/CompileCache.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/cuda/CudaDriver.h"
 #include "runtime/hip/HipDevice.h"

@@ -13,6 +13,7 @@ namespace sectile {
 
 namespace runtime {
 class LoadedKernel;
+struct CodeAccess;
 struct LaunchAccess;
 } // namespace runtime
 
@@ -104,6 +105,7 @@ protected:
   std::string cacheKey(const Device &device, const PackedLaunch &packed) const;
 
 private:
+  friend struct runtime::CodeAccess;
   friend struct runtime::LaunchAccess;
   KernelState &state() const;
   // Loaded code for such a launch. Throws LaunchError where it would have to be loaded and the

@@ -1,12 +1,12 @@
 // Inputs, the two ways to run, and the comparison.
 #include "tests/fuzz/programs/Run.h"
 #include "codegen/virtual/VirtualObject.h"
-#include "ir/DebugLog.h"
+#include "jit/interpreter/Interpreter.h"
+#include "jit/virtual/Machine.h"
+#include "jit/virtual/Program.h"
+#include "jit/virtual/TensorMap.h"
+#include "runtime/DebugLog.h"
 #include "runtime/DeviceImpl.h"
-#include "runtime/interpreter/Interpreter.h"
-#include "runtime/virtual/Machine.h"
-#include "runtime/virtual/Program.h"
-#include "runtime/virtual/TensorMap.h"
 #include <cmath>
 #include <cstring>
 #include <sectile/buffer.h>

@@ -1,10 +1,10 @@
 // Every row of attention's tables of tiles: some call takes it, and its kernel compiles for a
 // target of the row, with the schedule that the row names and without spills.
 #include "codegen/nvidia/Ptxas.h"
+#include "jit/CodeAccess.h"
+#include "jit/Remarks.h"
 #include "kernels/Use.h"
 #include "kernels/attention/Tiles.h"
-#include "runtime/LaunchAccess.h"
-#include "runtime/Remarks.h"
 #include <bit>
 #include <gmock/gmock.h>
 #include <regex>
@@ -197,8 +197,8 @@ std::string codeOf(const Entry &entry, const Invocation &call, const Target &tar
                    std::vector<Remark> &remarks) {
   const runtime::RecordRemarks record(remarks);
   const BoundKernel bound = bindKernel(call, ownChoice(call, target.name));
-  return runtime::LaunchAccess::emit(bound.part(entry.launch()), target.name,
-                                     target.vendor == Vendor::Amd ? "amdgcn" : "ptx");
+  return runtime::CodeAccess::emit(bound.part(entry.launch()), target.name,
+                                   target.vendor == Vendor::Amd ? "amdgcn" : "ptx");
 }
 
 } // namespace
@@ -258,7 +258,7 @@ TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
     std::vector<Remark> remarks;
     const runtime::RecordRemarks record(remarks);
     const BoundKernel bound = bindKernel(call, ownChoice(call, "sm_90a"));
-    expectSchedule(runtime::LaunchAccess::emit(bound.part("attention_varlen"), "sm_90a", "ptx"),
+    expectSchedule(runtime::CodeAccess::emit(bound.part("attention_varlen"), "sm_90a", "ptx"),
                    remarks, true);
   }
 }

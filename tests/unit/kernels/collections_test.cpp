@@ -1,6 +1,6 @@
 // reduce, scan, sort, argsort, topk and histogram.
 #include "KernelTest.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "jit/virtual/VirtualDevice.h"
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>

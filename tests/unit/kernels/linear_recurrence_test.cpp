@@ -1,6 +1,6 @@
 // linear_recurrence, step by step and by chunks, and its gradients.
 #include "KernelTest.h"
-#include "runtime/virtual/VirtualDevice.h"
+#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // Promises about values: what they change in the code, and what the checked mode says where they do
 // not hold.
 #include "Devices.h"
-#include "runtime/HostDevice.h"
+#include "jit/HostDevice.h"
 #include <gmock/gmock.h>
 #include <numeric>
 
@@ -28,7 +28,7 @@ template <class F> Report reportOf(const Device &device, F &&launch) {
     device.synchronize();
   } catch (const AssertionError &error) {
     return {error.message(), error.line(), error.index()};
-  } catch (const runtime::KernelFault &fault) {
+  } catch (const runtime::FoundFault &fault) {
     return {fault.finding.message, fault.finding.line, {}};
   }
   return {};

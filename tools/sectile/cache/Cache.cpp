@@ -1,7 +1,7 @@
 // Finding the cache and its entries, and figures in words.
 #include "tools/sectile/cache/Cache.h"
 #include "autotune/Session.h"
-#include "runtime/CompileCache.h"
+#include "jit/CompileCache.h"
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

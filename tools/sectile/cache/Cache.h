@@ -1,7 +1,7 @@
 // The commands `sectile cache WORD`, and what they share.
 #pragma once
 #include "autotune/Database.h"
-#include "runtime/CacheInspection.h"
+#include "jit/CacheInspection.h"
 #include "tools/sectile/CommandLine.h"
 #include "tools/sectile/Json.h"
 

@@ -1,5 +1,5 @@
 // `sectile cache verify`, `prune` and `clear`: what is damaged, what can go, what shall go.
-#include "runtime/CompileCache.h"
+#include "jit/CompileCache.h"
 #include "tools/sectile/cache/Cache.h"
 #include <iostream>
 #include <sectile/error.h>

@@ -1,5 +1,5 @@
 // `sectile cache show`: everything in a kernel's entry.
-#include "ir/Symbol.h"
+#include "runtime/Symbol.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"

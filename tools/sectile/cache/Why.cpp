@@ -1,6 +1,6 @@
 // `sectile cache why`: what sets a launch apart from the compiled kernel that is nearest to it.
+#include "jit/CodeAccess.h"
 #include "kernels/Use.h"
-#include "runtime/LaunchAccess.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
@@ -20,7 +20,7 @@ static runtime::CacheKey keyOf(const CommandLine &line) {
   std::vector<std::string> names;
   for (const detail::BoundLaunch &launch : bound.launches)
     names.emplace_back(launch.kernel->name());
-  return runtime::LaunchAccess::cacheKey(bound.launches[partOf(line, kernel, names)], device);
+  return runtime::CodeAccess::cacheKey(bound.launches[partOf(line, kernel, names)], device);
 }
 
 // Where two long lines part, with a little of what surrounds it.

@@ -1,0 +1,31 @@
+// Tells the runtime that this program has the compiler, with the devices that need it.
+#include "jit/CodeSource.h"
+#include "jit/MachineCode.h"
+#include "jit/interpreter/InterpreterDevice.h"
+#include "jit/virtual/VirtualDevice.h"
+
+namespace sectile::runtime {
+namespace {
+
+class Link : public CompilerLink {
+  std::shared_ptr<const Artifact> codeFor(const CodeRequest &request) override {
+    return compiledCode(request);
+  }
+
+  std::shared_ptr<DeviceImpl> open(std::string_view device) override {
+    if (device == "interpreter")
+      return openInterpreterDevice();
+    const size_t colon = device.find(':');
+    return openVirtualDevice(colon == device.npos ? "" : device.substr(colon + 1));
+  }
+
+  std::optional<std::string> machineCodeOf(const Artifact &ptx,
+                                           const MachineCodeUser &user) override {
+    return runtime::machineCodeOf(ptx, user);
+  }
+};
+
+[[maybe_unused]] const bool isLinked = (setCompiler(std::make_unique<Link>()), true);
+
+} // namespace
+} // namespace sectile::runtime
