@@ -28,6 +28,8 @@ struct Case {
   SightTerm sight = {};
   std::optional<double> scale = {};
   int64_t page = 16;
+  DType cache = DType::float16;                ///< of pages; uint8: two numbers of 4 bits
+  bool hasScales = false, blockScales = false; ///< of caches: of heads, and of each block
   std::optional<HostArray> sinks = {};
   double dropout = 0;
   uint64_t seed = 0;
@@ -43,6 +45,21 @@ struct Case {
     for (const Length &length : sizes.sequences)
       result.push_back(result.back() + int32_t(length.*of));
     return result;
+  }
+  int64_t pagesOfEach() const { return sizes.mostKeys() / page + 1; }
+  int64_t blocks() const { return sizes.batches() * pagesOfEach() + 1; }
+  /// Pages lie apart.
+  int64_t blockOf(int64_t sequence, int64_t number) const {
+    return blocks() - 1 - (sequence * pagesOfEach() + number);
+  }
+  /// What the numbers of a cache are multiplied by: powers of two, so that products are exact.
+  float cacheScale(bool values, int64_t block, int64_t head) const {
+    if (!hasScales)
+      return 1;
+    const int64_t by = (blockScales ? block : 0) + head + (values ? 1 : 0);
+    return std::ldexp(1.0f, -int(by % 3) - (cache == DType::int8    ? 4
+                                            : cache == DType::uint8 ? 1
+                                                                    : 0));
   }
   std::string describe() const;
 
@@ -62,7 +79,10 @@ std::string Case::describe() const {
   for (const Length &length : sizes.sequences)
     text << " " << length.queries << "x" << length.keys;
   if (paged())
-    text << " page=" << page;
+    text << " page=" << page << " of " << (cache == DType::uint8 ? "4 bits" : name_of(cache))
+         << (blockScales ? " with scales of blocks"
+             : hasScales ? " with scales of heads"
+                         : "");
   if (scale)
     text << " scale=" << *scale;
   if (sinks)
@@ -93,9 +113,19 @@ Case drawCase(Draw &draw) {
   const auto width = [&] {
     return draw.pick(4) == 0 ? draw.number(16, 128) : 8 * draw.number(2, draw.coin() ? 8 : 16);
   };
-  sizes.width = width();
-  sizes.valueWidth = of.paged() || draw.coin() ? sizes.width : width();
-  const auto few = [&](int64_t most) { return draw.number(1, draw.coin() ? most : most / 8); };
+  const auto wideWidth = [&] {
+    static constexpr int64_t widths[] = {136, 144, 160, 192, 192, 256, 256};
+    return draw.pick(3) == 0 ? draw.number(129, 256) : draw.oneOf(widths);
+  };
+  const bool wide = draw.pick(6) == 0;
+  sizes.width = wide ? wideWidth() : width();
+  sizes.valueWidth = of.paged() || draw.coin() ? sizes.width
+                     : wide && draw.coin()     ? wideWidth()
+                                               : width();
+  // Wide ones take long.
+  const auto few = [&](int64_t most) {
+    return draw.number(1, draw.coin() ? (wide ? most / 2 : most) : most / 8);
+  };
   if (of.form == Form::Dense) {
     const bool longKeys = draw.pick(4) == 0;
     const Length length = {longKeys ? draw.number(1, 16) : few(200),
@@ -143,6 +173,14 @@ Case drawCase(Draw &draw) {
   }
   of.tf32 = !of.paged() && of.dtype == DType::float32 && draw.pick(4) == 0;
   of.page = draw.oneOf(std::to_array<int64_t>({16, 16, 32, 64, 1, 24}));
+  of.cache = of.dtype;
+  if (of.paged() && !blocks && !of.causal && of.learned.empty() && draw.coin()) {
+    of.cache = draw.oneOf(std::to_array({DType::float8_e4m3, DType::int8, DType::uint8}));
+    if (of.cache == DType::uint8 && sizes.width % 2)
+      of.cache = DType::int8;
+    of.hasScales = draw.pick(4) != 0;
+    of.blockScales = of.hasScales && draw.coin();
+  }
   if (of.form == Form::OneQuery && draw.coin())
     of.config["splits"] = draw.number(1, 4);
   return of;
@@ -156,6 +194,29 @@ HostArray drawArray(Draw &draw, DType dtype, Shape shape) {
   for (double &value : values)
     value = normal(random);
   array.assign(values);
+  return array;
+}
+
+/// k or v [T, Hkv, D] of numbers that a quantised cache has.
+HostArray drawCached(Draw &draw, const Case &of, bool values) {
+  const Sizes &sizes = of.sizes;
+  HostArray array = drawArray(draw, of.dtype, {of.keys(), sizes.kvHeads, sizes.width});
+  std::vector<double> numbers = array.to_double();
+  size_t at = 0;
+  for (int64_t s = 0; s < sizes.batches(); ++s)
+    for (int64_t j = 0; j < sizes.sequences[size_t(s)].keys; ++j)
+      for (int64_t h = 0; h < sizes.kvHeads; ++h)
+        for (int64_t d = 0; d < sizes.width; ++d, ++at) {
+          const double scale = double(of.cacheScale(values, of.blockOf(s, j / of.page), h));
+          double &number = numbers[at];
+          if (of.cache == DType::float8_e4m3)
+            number = double(float8_e4m3(number / scale)) * scale;
+          else
+            number = std::clamp(std::round(number / scale), of.cache == DType::int8 ? -128.0 : -8.0,
+                                of.cache == DType::int8 ? 127.0 : 7.0) *
+                     scale;
+        }
+  array.assign(numbers);
   return array;
 }
 
@@ -174,6 +235,9 @@ Arrays drawInputs(Draw &draw, const Case &of) {
   result["k"] = array(sizes.kvHeads, Sk, sizes.width);
   result["v"] = array(sizes.kvHeads, Sk, sizes.valueWidth);
   result["do"] = array(sizes.heads, Sq, sizes.valueWidth);
+  if (of.cache != of.dtype)
+    for (const char *name : {"k", "v"})
+      result[name] = drawCached(draw, of, name[0] == 'v');
   return result;
 }
 
@@ -413,7 +477,10 @@ private:
     const SightTerm &sight = of.sight;
     const auto numbers =
         upload(device, sight.numbers, {sight.shape[0], sight.shape[1], sight.shape[2]});
-    const Arguments<TracedSight> plain{numbers};
+    const Buffer<bool> masks = device.allocate<bool>(sight.masks.size());
+    masks.upload(std::span(reinterpret_cast<const bool *>(sight.masks.data()), sight.masks.size()));
+    const Buffer<uint64_t> ancestors = device.upload(sight.ancestors);
+    const Arguments<TracedSight> plain{numbers, masks, ancestors};
     if (!sight.blocks.empty()) {
       const Shape &s = sight.blockShape;
       const Buffer<bool> mask = device.allocate<bool>(sight.blocks.size());
@@ -423,8 +490,8 @@ private:
       if constexpr (!std::is_same_v<F,
                                     TracedLearned<flash::Along::heads, flash::Along::distances>> &&
                     !std::is_same_v<F, TracedLearned<flash::Along::queries, flash::Along::keys>>)
-        return withForm(scores,
-                        Arguments<TracedBlocks>{numbers, tensor(mask, {s[0], s[1], s[2], s[3]})});
+        return withForm(scores, Arguments<TracedBlocks>{numbers, masks, ancestors,
+                                                        tensor(mask, {s[0], s[1], s[2], s[3]})});
     }
     if constexpr (std::is_same_v<F, TracedScore> || std::is_same_v<F, flash::detail::Plain>)
       if (of.causal)
@@ -460,12 +527,22 @@ private:
         if (of.gradients)
           keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility, options));
       } else {
-        const flash::Pages<T> pages = inPages();
-        const auto [o, lse] =
-            of.form == Form::Chunks
-                ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
-                : flash::attend(stream, q, pages, scores, visibility, options);
-        results = {{"o", download(o)}, {"lse", download(lse)}};
+        const auto with = [&](const auto &pages) {
+          const auto [o, lse] =
+              of.form == Form::Chunks
+                  ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
+                  : flash::attend(stream, q, pages, scores, visibility, options);
+          results = {{"o", download(o)}, {"lse", download(lse)}};
+        };
+        if constexpr (std::is_same_v<V, TracedSight>) {
+          if (of.cache == DType::float8_e4m3)
+            return with(inPages<float8_e4m3>());
+          if (of.cache == DType::int8)
+            return with(inPages<int8_t>());
+          if (of.cache == DType::uint8)
+            return with(inPages<uint8_t>());
+        }
+        with(inPages<T>());
       }
     }
   }
@@ -478,31 +555,67 @@ private:
       results["dsinks"] = download(*gradients.dsinks);
   }
 
-  /// Pages lie apart, and places that no key has hold no numbers.
-  flash::Pages<T> inPages() {
-    const int64_t S = of.sizes.batches(), H = of.sizes.kvHeads, D = of.sizes.width, page = of.page,
-                  most = of.sizes.mostKeys() / page + 1, blocks = S * most + 1;
+  /// Places that no key has hold no numbers, or the largest code; nor do scales of such blocks.
+  template <class C> flash::Pages<C> inPages() {
+    constexpr bool pairs = std::is_same_v<C, uint8_t>;
+    const int64_t S = of.sizes.batches(), H = of.sizes.kvHeads, page = of.page,
+                  most = of.pagesOfEach(), blocks = of.blocks(),
+                  D = of.sizes.width / (pairs ? 2 : 1);
     const auto starts = of.starts(&Length::keys);
     std::vector<int32_t> table, lengths;
+    std::vector<bool> used(static_cast<size_t>(blocks));
     for (int64_t s = 0; s < S; ++s) {
       const int64_t keys = of.sizes.sequences[size_t(s)].keys;
       lengths.push_back(int32_t(keys));
-      for (int64_t p = 0; p < most; ++p)
-        table.push_back(p * page < keys ? int32_t(blocks - 1 - (s * most + p)) : -2000000000);
+      for (int64_t p = 0; p < most; ++p) {
+        const bool wanted = p * page < keys;
+        table.push_back(wanted ? int32_t(of.blockOf(s, p)) : -2000000000);
+        if (wanted)
+          used[size_t(table.back())] = true;
+      }
     }
-    const auto cache = [&](const char *name) {
-      std::vector<T> values(size_t(blocks * H * page * D), static_cast<T>(NAN));
-      const auto from = in.at(name).as<T>();
+    const auto cache = [&](bool ofValues) {
+      std::vector<C> values(size_t(blocks * H * page * D), none<C>());
+      const std::vector<double> from = in.at(ofValues ? "v" : "k").to_double();
       for (int64_t s = 0; s < S; ++s)
         for (int64_t j = 0; j < of.sizes.sequences[size_t(s)].keys; ++j)
           for (int64_t h = 0; h < H; ++h)
-            for (int64_t d = 0; d < D; ++d)
-              values[size_t(((table[size_t(s * most + j / page)] * H + h) * page + j % page) * D +
-                            d)] = from[size_t(((starts[size_t(s)] + j) * H + h) * D + d)];
+            for (int64_t d = 0; d < D; ++d) {
+              const int64_t block = table[size_t(s * most + j / page)];
+              const auto number = [&](int64_t column) {
+                const int64_t columns = of.sizes.width;
+                return from[size_t(((starts[size_t(s)] + j) * H + h) * columns + column)] /
+                       double(of.cacheScale(ofValues, block, h));
+              };
+              C &to = values[size_t(((block * H + h) * page + j % page) * D + d)];
+              if constexpr (pairs)
+                to = C((int(number(2 * d)) & 15) | (int(number(2 * d + 1)) & 15) << 4);
+              else
+                to = static_cast<C>(number(d));
+            }
       return tensor(device.upload(values), {blocks, H, page, D});
     };
-    return flash::pages(cache("k"), cache("v"), upload(device, table, {S, most}),
-                        upload(device, lengths, {S}));
+    const auto scales = [&](bool ofValues) -> std::optional<Tensor<const float, 2>> {
+      if (!of.hasScales)
+        return std::nullopt;
+      std::vector<float> values;
+      const int64_t rows = of.blockScales ? blocks : 1;
+      for (int64_t block = 0; block < rows; ++block)
+        for (int64_t h = 0; h < H; ++h)
+          values.push_back(
+              of.blockScales && !used[size_t(block)] ? NAN : of.cacheScale(ofValues, block, h));
+      return tensor(device.upload(values), {rows, H});
+    };
+    return flash::pages(cache(false), cache(true), upload(device, table, {S, most}),
+                        upload(device, lengths, {S}), scales(false), scales(true));
+  }
+  template <class C> static C none() {
+    if constexpr (std::is_same_v<C, int8_t>)
+      return 127;
+    else if constexpr (std::is_same_v<C, uint8_t>)
+      return 0x77;
+    else
+      return static_cast<C>(NAN);
   }
 
   const Device &device;
@@ -551,7 +664,7 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
   if (std::ranges::all_of(found, isFine))
     return "";
   std::mt19937_64 random(1);
-  for (int neighbour = 0; neighbour < 4; ++neighbour) {
+  for (int neighbour = 0; neighbour < (of.tf32 ? 16 : 4); ++neighbour) {
     Arrays nearby = in;
     for (auto &[name, array] : nearby)
       array = neighbourOf(array, of.tf32 ? 0x1p-10 : 0, random);
