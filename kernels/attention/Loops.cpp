@@ -217,6 +217,39 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
                   });
 }
 
+template <class T>
+void flash::tracePackedPairGradients(const PairConfig &config,
+                                     const PackedBackwardTensors<T> &tensors,
+                                     const View<float, 4> &gradient, const Numbers &numbers,
+                                     const Modifier &modifier, const AnyVisibility &visibility) {
+  const Int columns = cdiv(gradient.extent(3), config.n), i = program_id(0) / columns,
+            j = program_id(0) % columns, sequences = tensors.queryStarts.extent(0) - 1,
+            batches = sequences / gradient.extent(0),
+            heads = tensors.q.extent(1) / gradient.extent(1);
+  auto sums = zeros<float>(config.m, config.n);
+  for (auto b : range(0, batches)) {
+    const Int batch = program_id(2) * batches + b;
+    const auto isIn = [&](const View<const std::int32_t, 1> &starts, const Int &total,
+                          const Int &first) {
+      return first < tokensOf(starts, batch, total).length;
+    };
+    const Int queries = tensors.q.extent(0), keys = tensors.k.extent(0);
+    const Bool exists = isIn(tensors.queryStarts, queries, i * config.m) &&
+                        isIn(tensors.keyStarts, keys, j * config.n);
+    const PackedSequence own({batch, i, exists}, tensors.queryStarts, tensors.keyStarts, queries,
+                             keys);
+    visibility.require(own.of(program_id(1) * heads));
+    for (auto h : range(0, heads)) {
+      const Int head = program_id(1) * heads + h, kvHead = head / numbers.group;
+      const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
+      addPairGradient<T>(sums, i, j, packedHead(tensors, own, head, scores),
+                         own.keys.of(tensors.k.fix(1, kvHead)),
+                         own.keys.of(tensors.v.fix(1, kvHead)), config.slot);
+    }
+  }
+  gradient.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
+}
+
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
   template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
                                            const View<T, 4> &, const Numbers &, const Modifier &,  \
@@ -235,7 +268,10 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
       const Modifier &, const AnyVisibility &);                                                    \
   template void flash::tracePackedKeyGradients(                                                    \
       const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &,                    \
-      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);
+      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);               \
+  template void flash::tracePackedPairGradients(                                                   \
+      const PairConfig &, const PackedBackwardTensors<T> &, const View<float, 4> &,                \
+      const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_FORWARD(T, Out)                                                              \
   template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
                                     const Numbers &, const Modifier &, const AnyVisibility &);     \

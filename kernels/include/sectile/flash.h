@@ -271,6 +271,13 @@ template <class T, class F, class V> struct PackedKeyGradients {
                                Erased<V>(visibility));
   }
 };
+template <class T, class F, class V> struct PackedPairGradients {
+  void operator()(PackedBackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
+    tracePackedPairGradients<T>(config, tensors, gradient, numbers, modifierOf<F>(operands),
+                                Erased<V>(visibility));
+  }
+};
 
 template <class T, class C, class Out, class F, class V> struct PagedForward {
   void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
@@ -354,8 +361,9 @@ template <class F, class... Values> Scores<F> scores(F, const Values &...operand
 }
 // An operand for a lambda's parameter Learned<...>: values and gradient [B or 1, H or 1, W], where
 // W is 1, Sq, Sk or an odd number of distances, 3 at least; for one along pairs [B or 1, H or 1,
-// Sq, Sk]. The gradient is summed in a fixed order. Over packed sequences operands along heads and
-// distances have gradients, with an axis B of extent 1.
+// Sq, Sk]. Over packed sequences B counts these, and Sq and Sk are at least those of the longest
+// one; what an operand has behind the end of a sequence is not used, and its gradient there is 0.
+// The gradient is summed in a fixed order.
 inline LearnedTensor<3> learned(const Tensor<const float, 3> &values,
                                 const Tensor<float, 3> &gradient) {
   return detail::learned(values, gradient);
@@ -608,13 +616,22 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
       [&](Use &use, const Launch &launch) {
         const auto operands =
             launch.learned.empty() ? scores.operands : scores.with(launch.learned);
+        const Arguments<PackedBackwardTensors<E>> in{use.tensor<E, 3>("q"),
+                                                     use.tensor<E, 3>("k"),
+                                                     use.tensor<E, 3>("v"),
+                                                     cu_seqlens_q,
+                                                     cu_seqlens_k,
+                                                     use.tensor<E, 3>("do"),
+                                                     launch.logs.as<const float, 2>(),
+                                                     launch.delta.as<const float, 2>()};
+        if constexpr (learnsOfPairs<F>)
+          if (launch.of == Launch::Of::pairs)
+            return use(kernel<PackedPairGradients<E, F, V>>("flash_packed_backward_pairs"),
+                       launch.grid, in, launch.pairs->gradient, launch.numbers, operands,
+                       visibility, PairConfig{launch.config, {launch.pairs->slot}});
         const auto with = [&](const auto &function, const auto &...results) {
-          use(function, launch.grid,
-              Arguments<PackedBackwardTensors<E>>{
-                  use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
-                  cu_seqlens_k, use.tensor<E, 3>("do"), launch.logs.as<const float, 2>(),
-                  launch.delta.as<const float, 2>()},
-              results..., launch.numbers, operands, visibility, launch.config);
+          use(function, launch.grid, in, results..., launch.numbers, operands, visibility,
+              launch.config);
         };
         if (launch.of == Launch::Of::queries)
           with(kernel<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),

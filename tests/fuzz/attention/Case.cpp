@@ -149,7 +149,7 @@ Case drawCase(Draw &draw) {
   of.causal = !blocks && draw.pick(4) == 0;
   of.sight = drawSight(draw, sizes, blocks);
   of.plain = draw.pick(6) == 0;
-  if (!of.plain && !of.causal && of.form == Form::Dense && draw.pick(3) == 0) {
+  if (!of.plain && !of.causal && !(of.paged() && blocks) && draw.pick(3) == 0) {
     using enum flash::Along;
     static const std::vector<flash::Along> sets[] = {
         {heads}, {queries}, {keys}, {distances}, {pairs}, {heads, distances}, {queries, keys}};
@@ -280,7 +280,12 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
                              .tf32 = of.tf32,
                              .mask = &mask,
                              .sinks = of.sinks ? &*of.sinks : nullptr};
+  const auto first = of.starts(&Length::queries);
   const auto place = [&](const Pair &at) {
+    if (of.packed())
+      return size_t((at.head * of.queries() + first[size_t(at.batch)] + at.query) *
+                        sizes.mostKeys() +
+                    at.key);
     return size_t(((at.batch * sizes.heads + at.head) * sizes.mostQueries() + at.query) *
                       sizes.mostKeys() +
                   at.key);
@@ -301,8 +306,7 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
     };
   // Its gradient is that of each score.
   const HostArray bias(of.dtype, mask.shape);
-  const HostArray starts = intArray(of.starts(&Length::queries)),
-                  keyStarts = intArray(of.starts(&Length::keys));
+  const HostArray starts = intArray(first), keyStarts = intArray(of.starts(&Length::keys));
   const AttentionResult forward =
       of.packed() ? attentionVarlenReference(q, k, v, starts, keyStarts, settings, arithmetic)
                   : attentionReference(q, k, v, settings, arithmetic);
@@ -333,8 +337,8 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
     const LearnedTable &table = of.tables.learned[operand];
     std::vector<double> sums(table.table.values.size());
     const std::vector<double> ofScores = backward.dbias.to_double();
-    const auto &[queries, keys] = sizes.sequences.front();
-    for (int64_t b = 0; b < sizes.batches(); ++b)
+    for (int64_t b = 0; b < sizes.batches(); ++b) {
+      const auto &[queries, keys] = sizes.sequences[size_t(b)];
       for (int64_t h = 0; h < sizes.heads; ++h)
         for (int64_t i = 0; i < queries; ++i)
           for (int64_t j = 0; j < keys; ++j) {
@@ -342,6 +346,7 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
             if (const double ds = ofScores[place(at)]; ds != 0)
               sums[table.place(at)] += ds * slopes[place(at)][operand];
           }
+    }
     Shape shape = table.table.shape;
     if (table.along != flash::Along::pairs)
       shape.erase(shape.begin() + 2);
@@ -501,7 +506,6 @@ private:
 
   template <class F, flash::Visible V>
   void withForm(const flash::Scores<F> &scores, const Arguments<V> &visibility) {
-    constexpr bool learns = flash::detail::learns<F>;
     const Stream stream = device.stream();
     if (of.form == Form::Dense) {
       const auto four = [&](const char *name) {
@@ -512,7 +516,7 @@ private:
       results = {{"o", download(o)}, {"lse", download(lse)}};
       if (of.gradients)
         keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options));
-    } else if constexpr (!learns) {
+    } else {
       const auto three = [&](const char *name) { return upload3<T>(device, in.at(name)); };
       const auto starts = [&](int64_t Length::*which) {
         return upload(device, of.starts(which), {of.sizes.batches() + 1});
@@ -526,7 +530,7 @@ private:
         results = {{"o", download(o)}, {"lse", download(lse)}};
         if (of.gradients)
           keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility, options));
-      } else {
+      } else if constexpr (!flash::detail::learns<F> || std::is_same_v<V, TracedSight>) {
         const auto with = [&](const auto &pages) {
           const auto [o, lse] =
               of.form == Form::Chunks
@@ -534,7 +538,7 @@ private:
                   : flash::attend(stream, q, pages, scores, visibility, options);
           results = {{"o", download(o)}, {"lse", download(lse)}};
         };
-        if constexpr (std::is_same_v<V, TracedSight>) {
+        if constexpr (std::is_same_v<V, TracedSight> && !flash::detail::learns<F>) {
           if (of.cache == DType::float8_e4m3)
             return with(inPages<float8_e4m3>());
           if (of.cache == DType::int8)

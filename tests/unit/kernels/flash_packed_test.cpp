@@ -1,5 +1,6 @@
 // flash::attend and flash::backward over packed sequences: each is attention by itself.
 #include "FlashTest.h"
+#include "tests/unit/Processes.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -30,10 +31,12 @@ std::vector<T> packedRows(const std::vector<std::vector<T>> &of,
   return all;
 }
 
+// learned: gradients of operands, of which a second call gives the same bits.
 template <class T, class F, flash::Visible V>
 void check(const Device &device, const flash::Scores<F> &scores, const Arguments<V> &visibility,
            const ScoreReference &score, const VisibleReference &visible,
-           const flash::Options &options = {}, const ScoreGradients &tell = {}) {
+           const flash::Options &options = {}, const ScoreGradients &tell = {},
+           const std::function<std::vector<float>()> &learned = {}) {
   constexpr std::int64_t H = 4, KV = 2, D = 32, Dv = 48;
   const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
   std::vector<std::int64_t> queries, keys;
@@ -90,6 +93,12 @@ void check(const Device &device, const flash::Scores<F> &scores, const Arguments
   expectNear(gradients.dq, packedRows(dq, queries, H, D), bound, "dq");
   expectNear(gradients.dk, packedRows(dk, keys, KV, D), bound, "dk");
   expectNear(gradients.dv, packedRows(dv, keys, KV, Dv), bound, "dv");
+  if (!learned)
+    return;
+  const std::vector<float> before = learned();
+  flash::backward(stream, inQ, inK, inV, cuQ, cuK, result.o, result.lse, inDO, scores, visibility,
+                  options);
+  EXPECT_EQ(before, learned());
 }
 
 TEST_P(FlashPacked, SequencesAreByThemselves) {
@@ -156,6 +165,74 @@ TEST_P(FlashPacked, LearnedOperandsHaveGradients) {
   expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
 }
 
+// Of each sequence or of all; what an operand has behind the end of a sequence is not looked at,
+// and has no gradient.
+TEST_P(FlashPacked, LearnedOperandsOfQueriesKeysAndPairsHaveGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
+  using flash::Along, flash::Learned;
+  constexpr std::int64_t mostQueries = 75, mostKeys = 97, reach = 9;
+  const auto sequences = static_cast<std::int64_t>(lengths.size());
+  std::mt19937 engine(10);
+  std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
+  LearnedOperand<3> queries({sequences, 4, mostQueries}, engine, uniform),
+      keys({1, 4, mostKeys}, engine, uniform),
+      table({sequences, 1, 2 * reach + 1}, engine, uniform);
+  LearnedOperand<4> pairs({sequences, 1, mostQueries, mostKeys}, engine, uniform);
+  for (std::int64_t s = 0; s < sequences; ++s)
+    for (std::int64_t i = 0; i < mostQueries; ++i) {
+      const auto &[ofQueries, ofKeys] = lengths[static_cast<std::size_t>(s)];
+      for (std::int64_t h = 0; h < 4 && i >= ofQueries; ++h)
+        queries.values[static_cast<std::size_t>((s * 4 + h) * mostQueries + i)] = NAN;
+      for (std::int64_t j = 0; j < mostKeys; ++j)
+        if (i >= ofQueries || j >= ofKeys)
+          pairs.values[static_cast<std::size_t>((s * mostQueries + i) * mostKeys + j)] = NAN;
+    }
+  const auto entry = [=](const Place &at) {
+    return std::clamp(std::int64_t(-at.distance), -reach, reach) + reach;
+  };
+  const auto ofQueries = queries.on(device), ofKeys = keys.on(device), ofTable = table.on(device);
+  const auto ofPairs = pairs.on(device);
+  const auto scores = flash::scores(
+      [](flash::Score s, const flash::At &at, Learned<Along::queries> queries,
+         Learned<Along::keys> keys, Learned<Along::pairs> pairs, Learned<Along::distances> table) {
+        return s * at.per_query(queries) + at.per_key(keys) + at.per_pair(pairs) +
+               at.by_distance(table);
+      },
+      ofQueries, ofKeys, ofPairs, ofTable);
+  const auto factor = [&](const Place &at) { return queries.value(at.batch, at.head, at.query); };
+  check<half>(
+      device, scores, flash::window(30, 5),
+      [&](double s, const Place &at) {
+        return Dual{s * factor(at) + keys.value(0, at.head, at.key) +
+                        pairs.value(at.batch, at.head, at.query, at.key) +
+                        table.value(at.batch, at.head, entry(at)),
+                    factor(at)};
+      },
+      [](const Place &at) { return at.distance <= 30 && at.distance >= -5; }, {},
+      [&](const Place &at, double product, double ds) {
+        queries.add(ds * product, at.batch, at.head, at.query);
+        keys.add(ds, 0, at.head, at.key);
+        pairs.add(ds, at.batch, at.head, at.query, at.key);
+        table.add(ds, at.batch, at.head, entry(at));
+      },
+      [&] {
+        std::vector<float> all;
+        const auto add = [&](const auto &gradient) {
+          const auto values = Buffer<float>(gradient.memory()).download();
+          all.insert(all.end(), values.begin(), values.end());
+        };
+        add(ofQueries.gradient);
+        add(ofKeys.gradient);
+        add(ofPairs.gradient);
+        add(ofTable.gradient);
+        return all;
+      });
+  expectNear(ofQueries.gradient, queries.gradient, 4e-3, "of queries");
+  expectNear(ofKeys.gradient, keys.gradient, 4e-3, "of keys");
+  expectNear(ofPairs.gradient, pairs.gradient, 4e-3, "of pairs");
+  expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
+}
+
 // Sequences are of different lengths, and what lies behind a shorter one's keys is not looked at.
 TEST_P(FlashPacked, DocumentsOfASequence) {
   constexpr std::int64_t most = 90;
@@ -214,14 +291,8 @@ TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
                     return s + at.by_distance(table);
                   },
                   operand(2, 3))),
-              HasSubstr("flash::backward: a learned operand of packed sequences is [2, 1, 3], but "
-                        "has to be [1, 1 or H, W] for H=2"));
-  EXPECT_THAT(gradients(flash::scores(
-                  [](flash::Score s, const flash::At &at,
-                     const flash::Learned<flash::Along::keys> &of) { return s + at.per_key(of); },
-                  operand(1, 4))),
-              HasSubstr("flash::backward: over packed sequences only learned operands along heads "
-                        "and distances have gradients"));
+              HasSubstr("flash::backward: a learned operand is [2, 1, 3], but has to be [1 or B, 1 "
+                        "or H, W] for B=1, H=2"));
 }
 
 } // namespace

@@ -155,6 +155,12 @@ template <class T>
 void tracePackedKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
                              const View<T, 3> &dk, const View<T, 3> &dv, const Numbers &numbers,
                              const Modifier &modifier, const AnyVisibility &visibility);
+// As tracePairGradients: queries and keys are counted from the beginning of each sequence, and
+// where a sequence has no such pair its gradient is 0.
+template <class T>
+void tracePackedPairGradients(const PairConfig &config, const PackedBackwardTensors<T> &tensors,
+                              const View<float, 4> &gradient, const Numbers &numbers,
+                              const Modifier &modifier, const AnyVisibility &visibility);
 
 // Keys and values in pages, forward.
 struct PageConfig {
