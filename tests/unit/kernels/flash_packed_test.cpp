@@ -253,6 +253,69 @@ TEST_P(FlashPacked, DocumentsOfASequence) {
               });
 }
 
+// Keys and values of blocks that are not there may be anything: lists leave them out.
+TEST_P(FlashPacked, BlocksThatAreNotThereAreNotVisited) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  constexpr std::int64_t H = 2, D = 32, size = 128, rows = 2, columns = 3;
+  const std::vector<Lengths> lengths{{100, 300}, {0, 20}, {150, 140}, {30, 0}};
+  const auto has = [](std::int64_t s, std::int64_t row, std::int64_t column) {
+    return (s + row + column) % 2 != 0;
+  };
+  std::vector<std::int64_t> queries, keys;
+  std::vector<std::int32_t> queryStarts{0}, keyStarts{0};
+  std::vector<std::vector<half>> q, k, v, dO;
+  std::vector<std::vector<double>> o, dq, dk, dv;
+  std::vector<std::uint8_t> all;
+  for (const auto &[Sq, Sk] : lengths) {
+    const auto s = static_cast<std::int64_t>(queries.size());
+    Data<half> data({1, H, 1, Sq, Sk, D, D});
+    const Results own = expected(
+        data, unmodified, [&](const Place &at) { return has(s, at.query / size, at.key / size); },
+        0.25);
+    const auto isSeen = [&](std::int64_t key) {
+      return (Sq > 0 && has(s, 0, key / size)) || (Sq > size && has(s, 1, key / size));
+    };
+    for (std::int64_t j = 0; j < Sk; ++j)
+      for (std::int64_t d = 0; d < D && !isSeen(j); ++d)
+        data.k[static_cast<std::size_t>(j * D + d)] = data.v[static_cast<std::size_t>(j * D + d)] =
+            half(NAN);
+    queries.push_back(Sq);
+    keys.push_back(Sk);
+    queryStarts.push_back(queryStarts.back() + static_cast<std::int32_t>(Sq));
+    keyStarts.push_back(keyStarts.back() + static_cast<std::int32_t>(Sk));
+    for (auto [to, from] : {std::pair{&q, &data.q}, {&k, &data.k}, {&v, &data.v}, {&dO, &data.dO}})
+      to->push_back(*from);
+    for (auto [to, from] : {std::pair{&o, &own.o}, {&dq, &own.dq}, {&dk, &own.dk}, {&dv, &own.dv}})
+      to->push_back(*from);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        all.push_back(has(s, i, j));
+  }
+  const auto mask = device.allocate<bool>(all.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+  const auto visibility =
+      flash::block_list(tensor(mask, {std::ssize(lengths), 1, rows, columns}), size, size);
+  const auto put = [&](const auto &of, const auto &counts, std::int64_t heads) {
+    const auto packed = packedRows(of, counts, heads, D);
+    return tensor(device.upload(packed), {std::ssize(packed) / heads / D, heads, D});
+  };
+  const auto inQ = put(q, queries, H), inK = put(k, keys, 1), inV = put(v, keys, 1),
+             inDO = put(dO, queries, H);
+  const Tensor<const std::int32_t, 1> cuQ = tensor(device.upload(queryStarts),
+                                                   {std::ssize(queryStarts)}),
+                                      cuK =
+                                          tensor(device.upload(keyStarts), {std::ssize(keyStarts)});
+  const Stream stream = device.stream();
+  const auto [out, lse] =
+      flash::attend(stream, inQ, inK, inV, cuQ, cuK, flash::plain(), visibility, {.scale = 0.25});
+  expectNear(out, packedRows(o, queries, H, D), 4e-3, "o");
+  const auto gradients = flash::backward(stream, inQ, inK, inV, cuQ, cuK, out, lse, inDO,
+                                         flash::plain(), visibility, {.scale = 0.25});
+  expectNear(gradients.dq, packedRows(dq, queries, H, D), 4e-3, "dq");
+  expectNear(gradients.dk, packedRows(dk, keys, 1, D), 4e-3, "dk");
+  expectNear(gradients.dv, packedRows(dv, keys, 1, D), 4e-3, "dv");
+}
+
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
   const Device device = Device::open("interpreter");
   const Stream stream = device.stream();
