@@ -34,7 +34,7 @@ struct Case {
   double dropout = 0;
   uint64_t seed = 0;
   bool tf32 = false;
-  std::map<std::string, int64_t> config = {};
+  std::map<std::string, int64_t> config = {}, gradientConfig = {};
 
   bool paged() const { return form == Form::OneQuery || form == Form::Chunks; }
   bool packed() const { return form != Form::Dense; } // as the reference takes them
@@ -89,8 +89,9 @@ std::string Case::describe() const {
     text << " sinks[" << sinks->shape[0] << "," << sinks->shape[1] << "]";
   if (dropout > 0)
     text << " dropout=" << dropout << " seed=" << seed;
-  for (const auto &[name, value] : config)
-    text << " " << name << "=" << value;
+  for (const auto *fields : {&config, &gradientConfig})
+    for (const auto &[name, value] : *fields)
+      text << " " << name << "=" << value;
   for (size_t i = 0; i < tables.learned.size(); ++i) {
     const Shape &shape = tables.learned[i].table.shape;
     text << " learned" << i << "=" << alongs[int(learned[i])] << "[" << shape[0] << "," << shape[1]
@@ -101,7 +102,43 @@ std::string Case::describe() const {
   return text.str();
 }
 
-Case drawCase(Draw &draw) {
+/// Schedules that the library would choose for other calls, of tiles that fit any chip; with a
+/// warp of its own for copies where the device has that.
+void drawSchedules(Draw &draw, Case &of, bool overlaps) {
+  const bool wide = std::max(of.sizes.width, of.sizes.valueWidth) > 128,
+             large = wide || of.dtype == DType::float32;
+  const size_t tiles = wide && of.dtype == DType::float32 ? 1 : large ? 2 : 3;
+  const auto draws = [&](std::map<std::string, int64_t> &fields, const std::string &prefix) {
+    if (overlaps && of.dtype != DType::float32 && draw.coin()) {
+      for (const auto &[name, value] :
+           std::map<std::string, int64_t>{{"m", prefix.empty() ? 128 : 64},
+                                          {"n", 64},
+                                          {"warps", 8},
+                                          {"stages", 2},
+                                          {"overlap", 1}})
+        fields[prefix + name] = value;
+      return;
+    }
+    for (const char *tile : {"m", "n"})
+      fields[prefix + tile] = int64_t(16) << draw.pick(tiles);
+    fields[prefix + "warps"] = 4;
+    fields[prefix + "stages"] = large ? 1 : draw.number(1, 2);
+    fields[prefix + "overlap"] = 0;
+  };
+  if (draw.pick(4) == 0)
+    draws(of.config, "");
+  if (of.form == Form::Dense && draw.pick(5) == 0)
+    of.config.insert({{"persistent", 1}, {"programs", draw.number(1, 5)}});
+  else if (of.form == Form::Dense && of.dropout == 0 && draw.pick(5) == 0)
+    of.config.insert({{"packed", 1}, {"splits", draw.number(1, 4)}});
+  if (draw.pick(4) == 0)
+    for (const char *prefix : {"q_", "kv_"})
+      draws(of.gradientConfig, prefix);
+  if (of.form == Form::Dense && draw.pick(4) == 0)
+    of.gradientConfig["kv_parts"] = of.sizes.heads / of.sizes.kvHeads;
+}
+
+Case drawCase(Draw &draw, const std::string &device) {
   static constexpr Form forms[] = {Form::Dense,  Form::Dense,  Form::Dense,    Form::Dense,
                                    Form::Packed, Form::Packed, Form::OneQuery, Form::Chunks};
   static constexpr DType dtypes[] = {DType::float16, DType::float16, DType::bfloat16,
@@ -183,6 +220,8 @@ Case drawCase(Draw &draw) {
   }
   if (of.form == Form::OneQuery && draw.coin())
     of.config["splits"] = draw.number(1, 4);
+  if (!of.paged())
+    drawSchedules(draw, of, device == "virtual:sm_90a");
   return of;
 }
 
@@ -405,6 +444,8 @@ public:
     if (of.sinks)
       options.sinks = tensor(upload<float>(device, of.sinks->as<float>()),
                              {of.sinks->shape[0], of.sinks->shape[1]});
+    gradientOptions = options;
+    gradientOptions.config = of.gradientConfig;
   }
 
   Arrays outputs() {
@@ -515,7 +556,7 @@ private:
       const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
       results = {{"o", download(o)}, {"lse", download(lse)}};
       if (of.gradients)
-        keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options));
+        keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, gradientOptions));
     } else {
       const auto three = [&](const char *name) { return upload3<T>(device, in.at(name)); };
       const auto starts = [&](int64_t Length::*which) {
@@ -529,7 +570,8 @@ private:
         const auto [o, lse] = flash::attend(stream, q, k, v, cuQ, cuK, scores, visibility, options);
         results = {{"o", download(o)}, {"lse", download(lse)}};
         if (of.gradients)
-          keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility, options));
+          keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility,
+                               gradientOptions));
       } else if constexpr (!flash::detail::learns<F> || std::is_same_v<V, TracedSight>) {
         const auto with = [&](const auto &pages) {
           const auto [o, lse] =
@@ -625,7 +667,7 @@ private:
   const Device &device;
   const Case &of;
   const Arrays &in;
-  flash::Options options;
+  flash::Options options, gradientOptions;
   std::vector<std::function<HostArray()>> given; // gradients of learned operands
   Arrays results;
 };
@@ -690,7 +732,7 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
 
 std::optional<std::string> attentionCase(uint64_t seed, const std::string &device, Spoilt what) {
   Draw draw(seed);
-  const Case of = drawCase(draw);
+  const Case of = drawCase(draw, device);
   Arrays in = drawInputs(draw, of);
   const Traced terms{what == Spoilt::Score ? spoilt(of.score, draw) : of.score,
                      what == Spoilt::Sight ? spoilt(of.sight, draw) : of.sight};
