@@ -97,6 +97,13 @@ inline View<float, 1> partsOf(const flash::LearnedUse &use, const Scores &scores
   return use.parts.at(batch, scores.sequence.head).at(program);
 }
 
+// The same of operands along queries or keys, of which packed sequences do not have all.
+inline View<float, 1> partsOfRows(const flash::LearnedUse &use, const Scores &scores,
+                                  const Int &rows) {
+  const View<float, 1> all = partsOf(use, scores, 0);
+  return all.slice(0, 0, minimum(all.extent(0), rows));
+}
+
 // Sums of a block's gradients [m, n] over its diagonals, for a table of distances. The steps over
 // the keys are one after the other: a diagonal goes on in the next, and its sum is complete where
 // it ends.
@@ -180,7 +187,9 @@ public:
   void store(const Int &last) {
     for (const auto &[slot, of] : rows)
       if (of.use.along == flash::Along::queries)
-        partsOf(of.use, scores, 0).tile(scores.config.m).store(i, of.sums);
+        partsOfRows(of.use, scores, scores.sequence.queries)
+            .tile(scores.config.m)
+            .store(i, of.sums);
       else
         partsOf(of.use, scores, part).tile(1).store(0, expand(sum(of.sums, 0), 0));
     for (auto &[slot, of] : diagonals)
@@ -213,7 +222,7 @@ public:
   }
   void store() const {
     for (const auto &[slot, of] : keys)
-      partsOf(of.first, scores, 0).tile(scores.config.n).store(j, of.second);
+      partsOfRows(of.first, scores, scores.sequence.keys).tile(scores.config.n).store(j, of.second);
   }
 
 private:

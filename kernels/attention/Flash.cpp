@@ -2,6 +2,7 @@
 // all but the loops' code.
 #include "kernels/Tune.h"
 #include "kernels/attention/Options.h"
+#include "kernels/attention/PackedLearned.h"
 #include "kernels/attention/Tiles.h"
 #include "kernels/serving/Paged.h"
 #include <array>
@@ -74,20 +75,21 @@ KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
   return words;
 }
 
-// A gradient has the operand's extents.
-void checkLearned(const Invocation &call, flash::Along along, const Tensor<float, 4> &gradient) {
-  const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                     width = gradient.extent(3);
+// A gradient has the operand's extents. How long packed sequences are is not known.
+void checkLearned(const Invocation &call, bool packed, flash::Along along,
+                  const Tensor<float, 4> &gradient) {
+  const std::int64_t batches = packed ? call.extent("B1") - 1 : call.extent("B"),
+                     heads = call.extent("Hq"), width = gradient.extent(3);
   const auto fits = [&] {
     switch (along) {
     case flash::Along::pairs:
-      return gradient.extent(2) == call.extent("Sq") && width == call.extent("Sk");
+      return packed || (gradient.extent(2) == call.extent("Sq") && width == call.extent("Sk"));
     case flash::Along::heads:
       return width == 1;
     case flash::Along::queries:
-      return width == call.extent("Sq");
+      return packed || width == call.extent("Sq");
     case flash::Along::keys:
-      return width == call.extent("Sk");
+      return packed || width == call.extent("Sk");
     case flash::Along::distances:
       return width % 2 == 1 && width >= 3;
     }
@@ -104,21 +106,6 @@ void checkLearned(const Invocation &call, flash::Along along, const Tensor<float
                    ", H=" + std::to_string(heads) +
                    ", and W 1, Sq, Sk or an odd number of distances, 3 at least, or [1 or B, 1 or "
                    "H, Sq, Sk] along pairs");
-}
-
-// Parts of a gradient are added up over all sequences.
-void checkLearnedOfPacked(const Invocation &call, flash::Along along,
-                          const Tensor<float, 4> &gradient) {
-  const std::int64_t heads = call.extent("Hq"), width = gradient.extent(3);
-  if (along != flash::Along::heads && along != flash::Along::distances)
-    throw InputError(call.kernel->name + ": over packed sequences only learned operands along "
-                                         "heads and distances have gradients");
-  if (gradient.extent(0) != 1 || (gradient.extent(1) != 1 && gradient.extent(1) != heads) ||
-      (along == flash::Along::heads ? width != 1 : width % 2 != 1 || width < 3))
-    throw InputError(call.kernel->name + ": a learned operand of packed sequences is " +
-                     toString(Shape{gradient.extent(0), gradient.extent(1), width}) +
-                     ", but has to be [1, 1 or H, W] for H=" + std::to_string(heads) +
-                     ", and W 1 or an odd number of distances, 3 at least");
 }
 
 // For programs that go over lists: one block of one head each, in tiles that are parts of blocks of
@@ -160,13 +147,13 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     for (const auto &[name, value] : own)
       config[name] = value;
     for (const auto &[along, slot, gradient] : call.learned)
-      (kind == Kind::packed ? checkLearnedOfPacked : checkLearned)(invocation, along, gradient);
+      checkLearned(invocation, kind == Kind::packed, along, gradient);
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
       if (kind == Kind::decode || kind == Kind::prefill)
         return launchPaged(use, numbers, call.modified, launch);
       if (kind == Kind::packed)
-        return backward ? launchVarlenGradients(use, numbers, call.modified, call.learned, launch)
+        return backward ? launchPackedGradients(use, numbers, call.modified, call.learned, launch)
                         : launchVarlen(use, numbers, call.modified, launch);
       if (backward)
         launchGradients(use, numbers, call.modified, call.learned, GradientTensors(use), launch);

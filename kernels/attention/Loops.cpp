@@ -27,14 +27,11 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
            .keysFirst = keysFirst}};
 }
 
-} // namespace
-
-void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
-                       const Int &queries, const Int &keys, const AnyVisibility &visibility) {
+// The list of one block of a sequence, of `others` that there are.
+void listBlocks(const flash::ListConfig &config, const View<std::int32_t, 1> &to,
+                const flash::Sequence &sequence, const Int &block, const Int &others,
+                const flash::AnyVisibility &visibility) {
   constexpr int width = 256;
-  const auto block = program_id(0), head = program_id(1), batch = program_id(2);
-  const auto to = lists.at(batch, head, block);
-  const Int others = lists.extent(3) - 1;
   const auto first = [](const Int &number, int size) { return number * size; };
   const auto last = [](const Int &number, int size, const Int &extent) {
     return minimum((number + 1) * size, extent) - 1;
@@ -44,19 +41,43 @@ void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &li
     const Int other = chunk * width + arange(0, width);
     const Int own = broadcast_to(block, width), i = config.ofQueries ? own : other,
               j = config.ofQueries ? other : own;
-    const Region region{{batch, head, queries, keys},
-                        first(i, config.m),
-                        last(i, config.m, queries),
-                        first(j, config.n),
-                        last(j, config.n, keys),
-                        config.m,
-                        config.n};
+    const flash::Region region{sequence,
+                               first(i, config.m),
+                               last(i, config.m, sequence.queries),
+                               first(j, config.n),
+                               last(j, config.n, sequence.keys),
+                               config.m,
+                               config.n};
     const Bool present = visibility.reaches(region) && other < others;
     const auto through = cumsum(cast<std::int32_t>(present), 0);
     store(to.ptr() + (through + count), cast<std::int32_t>(other), present);
     count += cast<Index>(sum(cast<std::int32_t>(present), 0));
   }
   store(to.ptr(), cast<std::int32_t>(count));
+}
+
+} // namespace
+
+void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
+                       const Int &queries, const Int &keys, const AnyVisibility &visibility) {
+  const auto block = program_id(0), head = program_id(1), batch = program_id(2);
+  listBlocks(config, lists.at(batch, head, block), {batch, head, queries, keys}, block,
+             lists.extent(3) - 1, visibility);
+}
+
+void flash::tracePackedLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
+                             const View<const std::int32_t, 1> &queryStarts,
+                             const View<const std::int32_t, 1> &keyStarts, const Int &queries,
+                             const Int &keys, const AnyVisibility &visibility) {
+  const auto program = program_id(0), head = program_id(1);
+  const PackedBlock at = config.ofQueries ? packedBlock(queryStarts, queries, config.m, program)
+                                          : packedBlock(keyStarts, keys, config.n, program);
+  const PackedSequence own(at, queryStarts, keyStarts, queries, keys);
+  // None where the block does not exist.
+  const Int others =
+      config.ofQueries ? cdiv(own.keys.length, config.n) : cdiv(own.queries.length, config.m);
+  listBlocks(config, lists.at(0, head, program), own.of(head), at.block,
+             minimum(others, lists.extent(3) - 1), visibility);
 }
 
 template <class T, class Out>
@@ -217,6 +238,39 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
                   });
 }
 
+template <class T>
+void flash::tracePackedPairGradients(const PairConfig &config,
+                                     const PackedBackwardTensors<T> &tensors,
+                                     const View<float, 4> &gradient, const Numbers &numbers,
+                                     const Modifier &modifier, const AnyVisibility &visibility) {
+  const Int columns = cdiv(gradient.extent(3), config.n), i = program_id(0) / columns,
+            j = program_id(0) % columns, sequences = tensors.queryStarts.extent(0) - 1,
+            batches = sequences / gradient.extent(0),
+            heads = tensors.q.extent(1) / gradient.extent(1);
+  auto sums = zeros<float>(config.m, config.n);
+  for (auto b : range(0, batches)) {
+    const Int batch = program_id(2) * batches + b;
+    const auto isIn = [&](const View<const std::int32_t, 1> &starts, const Int &total,
+                          const Int &first) {
+      return first < tokensOf(starts, batch, total).length;
+    };
+    const Int queries = tensors.q.extent(0), keys = tensors.k.extent(0);
+    const Bool exists = isIn(tensors.queryStarts, queries, i * config.m) &&
+                        isIn(tensors.keyStarts, keys, j * config.n);
+    const PackedSequence own({batch, i, exists}, tensors.queryStarts, tensors.keyStarts, queries,
+                             keys);
+    visibility.require(own.of(program_id(1) * heads));
+    for (auto h : range(0, heads)) {
+      const Int head = program_id(1) * heads + h, kvHead = head / numbers.group;
+      const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
+      addPairGradient<T>(sums, i, j, packedHead(tensors, own, head, scores),
+                         own.keys.of(tensors.k.fix(1, kvHead)),
+                         own.keys.of(tensors.v.fix(1, kvHead)), config.slot);
+    }
+  }
+  gradient.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
+}
+
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
   template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
                                            const View<T, 4> &, const Numbers &, const Modifier &,  \
@@ -235,7 +289,10 @@ void flash::tracePackedKeyGradients(const LoopConfig &config,
       const Modifier &, const AnyVisibility &);                                                    \
   template void flash::tracePackedKeyGradients(                                                    \
       const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &,                    \
-      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);
+      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);               \
+  template void flash::tracePackedPairGradients(                                                   \
+      const PairConfig &, const PackedBackwardTensors<T> &, const View<float, 4> &,                \
+      const Numbers &, const Modifier &, const AnyVisibility &);
 #define SECTILE_TRACE_FORWARD(T, Out)                                                              \
   template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
                                     const Numbers &, const Modifier &, const AnyVisibility &);     \

@@ -345,8 +345,8 @@ Bool flash::overlap(const Interval &least, const Interval &most, const Region &r
   return result;
 }
 
-BlockList BlockLists::of(const Sequence &sequence, const Int &block) const {
-  const auto list = lists.at(sequence.batch, sequence.head, block);
+BlockList BlockLists::of(const Int &batch, const Int &head, const Int &block) const {
+  const auto list = lists.at(batch, head, block);
   const auto number = [=](const Int &at) {
     return cast<Index>(load(list.ptr() + cast<std::int64_t>(at) * list.stride(0)));
   };

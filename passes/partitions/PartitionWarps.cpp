@@ -309,11 +309,16 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
       cta::ClusterBarrierOp::create(builder, getOperation().getLoc(), ofCluster);
   }
 
-  /// Computes once, before the partition, what no loop has a part in.
+  /// Computes once, before the partition, what no loop has a part in. Loads after a wait for the
+  /// launches ahead may be of what these write, and stay after the wait of either side.
   static void share(cta::PartitionOp partition, const Slice &slice) {
     Block *body = partition->getBlock();
+    bool waits = false;
     for (Operation &op : llvm::make_early_inc_range(
              llvm::make_range(std::next(partition->getIterator()), body->end()))) {
+      waits |= isa<tile::WaitDependenciesOp>(op);
+      if (waits && isLoad(&op))
+        continue;
       auto isBefore = [&](Value operand) {
         Operation *made = operand.getDefiningOp();
         return !made || made->isBeforeInBlock(partition);

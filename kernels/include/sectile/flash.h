@@ -212,6 +212,13 @@ template <class V> struct MakeLists {
     traceLists(config, lists, queries, keys, Erased<V>(visibility));
   }
 };
+template <class V> struct MakePackedLists {
+  void operator()(V visibility, View<std::int32_t, 4> lists,
+                  View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts,
+                  Int queries, Int keys, const ListConfig &config) const {
+    tracePackedLists(config, lists, queryStarts, keyStarts, queries, keys, Erased<V>(visibility));
+  }
+};
 template <class T, class F, class V> struct Forward {
   void operator()(ForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const LoopConfig &config) const {
@@ -253,22 +260,32 @@ template <class T, class F, class V> struct PairGradients {
 
 template <class T, class F, class V> struct PackedForward {
   void operator()(PackedForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, const LoopConfig &config) const {
-    tracePackedForward<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+                  V visibility, ListsOf<V> lists, const LoopConfig &config) const {
+    tracePackedForward<T>(config, tensors, numbers, modifierOf<F>(operands),
+                          Erased<V>(visibility, &lists, config.m));
   }
 };
 template <class T, class F, class V> struct PackedQueryGradients {
   void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dq, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
+                  const LoopConfig &config) const {
     tracePackedQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
-                                 Erased<V>(visibility));
+                                 Erased<V>(visibility, learns<F> ? nullptr : &lists, config.m));
   }
 };
 template <class T, class F, class V> struct PackedKeyGradients {
   void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dk, View<T, 3> dv, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, const LoopConfig &config) const {
+                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
+                  const LoopConfig &config) const {
     tracePackedKeyGradients<T>(config, tensors, dk, dv, numbers, modifierOf<F>(operands),
-                               Erased<V>(visibility));
+                               Erased<V>(visibility, &lists, config.n));
+  }
+};
+template <class T, class F, class V> struct PackedPairGradients {
+  void operator()(PackedBackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
+                  OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
+    tracePackedPairGradients<T>(config, tensors, gradient, numbers, modifierOf<F>(operands),
+                                Erased<V>(visibility));
   }
 };
 
@@ -316,18 +333,28 @@ NamedTensors attend(const Stream &stream, Call call, const Launcher &launch);
 NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
 
 // Makes the lists that a launch takes, of blocks of its queries or its keys, where it takes any.
+// starts: where packed sequences begin among the queries and the keys; none where there are none.
 template <class V>
-Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V> &visibility) {
+Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V> &visibility,
+                              std::initializer_list<Tensor<const std::int32_t, 1>> starts = {}) {
   if constexpr (hasBlocks<V>) {
-    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::queries;
-    const std::int64_t batches = use.extent("B"), heads = use.extent("Hq"),
-                       queries = use.extent("Sq"), keys = use.extent("Sk"), m = launch.config.m,
+    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::queries,
+               packed = starts.size() > 0;
+    const std::int64_t heads = use.extent("Hq"), queries = use.extent(packed ? "Tq" : "Sq"),
+                       keys = use.extent(packed ? "Tk" : "Sk"), m = launch.config.m,
                        n = launch.config.n, rows = (queries + m - 1) / m,
-                       columns = (keys + n - 1) / n;
-    const std::int64_t own = ofQueries ? rows : columns, others = ofQueries ? columns : rows;
+                       columns = (keys + n - 1) / n, others = ofQueries ? columns : rows;
+    const ListConfig config{.m = launch.config.m, .n = launch.config.n, .ofQueries = ofQueries};
+    if (packed) {
+      const auto lists = use.workspace<std::int32_t, 4>({1, heads, launch.grid.x, 1 + others});
+      use(kernel<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads), visibility,
+          lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
+      return {lists};
+    }
+    const std::int64_t batches = use.extent("B"), own = ofQueries ? rows : columns;
     const auto lists = use.workspace<std::int32_t, 4>({batches, heads, own, 1 + others});
     use(kernel<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists, queries,
-        keys, ListConfig{.m = launch.config.m, .n = launch.config.n, .ofQueries = ofQueries});
+        keys, config);
     return {lists};
   } else {
     return {};
@@ -354,8 +381,9 @@ template <class F, class... Values> Scores<F> scores(F, const Values &...operand
 }
 // An operand for a lambda's parameter Learned<...>: values and gradient [B or 1, H or 1, W], where
 // W is 1, Sq, Sk or an odd number of distances, 3 at least; for one along pairs [B or 1, H or 1,
-// Sq, Sk]. The gradient is summed in a fixed order. Over packed sequences operands along heads and
-// distances have gradients, with an axis B of extent 1.
+// Sq, Sk]. Over packed sequences B counts these, and Sq and Sk are at least those of the longest
+// one; what an operand has behind the end of a sequence is not used, and its gradient there is 0.
+// The gradient is summed in a fixed order.
 inline LearnedTensor<3> learned(const Tensor<const float, 3> &values,
                                 const Tensor<float, 3> &gradient) {
   return detail::learned(values, gradient);
@@ -391,8 +419,7 @@ inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &le
 inline Arguments<KeyMask> key_mask(const Tensor<const bool, 2> &mask) { return {mask}; }
 inline Arguments<Mask> mask(const Tensor<const bool, 4> &mask) { return {mask}; }
 // block_q and block_k are 1 at least. Blocks without a pair that is seen are not visited: lists of
-// the others are made on the device, once for each call. Over packed sequences and pages there are
-// no lists.
+// the others are made on the device, once for each call. Over pages there are no lists.
 inline Arguments<MaskBlocks> block_list(const Tensor<const bool, 4> &mask, std::int64_t block_q,
                                         std::int64_t block_k) {
   if (block_q < 1 || block_k < 1)
@@ -549,25 +576,28 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
   NamedTensors given;
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out =
-      detail::attend(stream,
-                     {!std::is_same_v<F, Plain>,
-                      isCausal<V>,
-                      {{"q", q},
-                       {"k", k},
-                       {"v", v},
-                       {"cu_seqlens_q", cu_seqlens_q},
-                       {"cu_seqlens_k", cu_seqlens_k}},
-                      given,
-                      options},
-                     [&](Use &use, const Launch &launch) {
-                       use(kernel<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
-                           Arguments<PackedForwardTensors<E>>{
-                               use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"),
-                               cu_seqlens_q, cu_seqlens_k, use.tensor<E, 3>("o"),
-                               use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>()},
-                           launch.numbers, scores.operands, visibility, launch.config);
-                     });
+  const NamedTensors out = detail::attend(
+      stream,
+      {!std::is_same_v<F, Plain>,
+       isCausal<V>,
+       {{"q", q},
+        {"k", k},
+        {"v", v},
+        {"cu_seqlens_q", cu_seqlens_q},
+        {"cu_seqlens_k", cu_seqlens_k}},
+       given,
+       options,
+       {},
+       hasBlocks<V>},
+      [&](Use &use, const Launch &launch) {
+        use(kernel<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
+            Arguments<PackedForwardTensors<E>>{use.tensor<E, 3>("q"), use.tensor<E, 3>("k"),
+                                               use.tensor<E, 3>("v"), cu_seqlens_q, cu_seqlens_k,
+                                               use.tensor<E, 3>("o"), use.tensor<float, 2>("lse"),
+                                               launch.sinks.as<const float, 2>()},
+            launch.numbers, scores.operands, visibility,
+            listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k}), launch.config);
+      });
   return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
 }
 
@@ -604,17 +634,28 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
         {"do", dO}},
        given,
        options,
-       scores.learned},
+       scores.learned,
+       hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
         const auto operands =
             launch.learned.empty() ? scores.operands : scores.with(launch.learned);
+        const Arguments<PackedBackwardTensors<E>> in{use.tensor<E, 3>("q"),
+                                                     use.tensor<E, 3>("k"),
+                                                     use.tensor<E, 3>("v"),
+                                                     cu_seqlens_q,
+                                                     cu_seqlens_k,
+                                                     use.tensor<E, 3>("do"),
+                                                     launch.logs.as<const float, 2>(),
+                                                     launch.delta.as<const float, 2>()};
+        if constexpr (learnsOfPairs<F>)
+          if (launch.of == Launch::Of::pairs)
+            return use(kernel<PackedPairGradients<E, F, V>>("flash_packed_backward_pairs"),
+                       launch.grid, in, launch.pairs->gradient, launch.numbers, operands,
+                       visibility, PairConfig{launch.config, {launch.pairs->slot}});
+        const auto lists = listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k});
         const auto with = [&](const auto &function, const auto &...results) {
-          use(function, launch.grid,
-              Arguments<PackedBackwardTensors<E>>{
-                  use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
-                  cu_seqlens_k, use.tensor<E, 3>("do"), launch.logs.as<const float, 2>(),
-                  launch.delta.as<const float, 2>()},
-              results..., launch.numbers, operands, visibility, launch.config);
+          use(function, launch.grid, in, results..., launch.numbers, operands, visibility, lists,
+              launch.config);
         };
         if (launch.of == Launch::Of::queries)
           with(kernel<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),

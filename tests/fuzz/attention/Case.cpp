@@ -28,11 +28,13 @@ struct Case {
   SightTerm sight = {};
   std::optional<double> scale = {};
   int64_t page = 16;
+  DType cache = DType::float16;                ///< of pages; uint8: two numbers of 4 bits
+  bool hasScales = false, blockScales = false; ///< of caches: of heads, and of each block
   std::optional<HostArray> sinks = {};
   double dropout = 0;
   uint64_t seed = 0;
   bool tf32 = false;
-  std::map<std::string, int64_t> config = {};
+  std::map<std::string, int64_t> config = {}, gradientConfig = {};
 
   bool paged() const { return form == Form::OneQuery || form == Form::Chunks; }
   bool packed() const { return form != Form::Dense; } // as the reference takes them
@@ -43,6 +45,21 @@ struct Case {
     for (const Length &length : sizes.sequences)
       result.push_back(result.back() + int32_t(length.*of));
     return result;
+  }
+  int64_t pagesOfEach() const { return sizes.mostKeys() / page + 1; }
+  int64_t blocks() const { return sizes.batches() * pagesOfEach() + 1; }
+  /// Pages lie apart.
+  int64_t blockOf(int64_t sequence, int64_t number) const {
+    return blocks() - 1 - (sequence * pagesOfEach() + number);
+  }
+  /// What the numbers of a cache are multiplied by: powers of two, so that products are exact.
+  float cacheScale(bool values, int64_t block, int64_t head) const {
+    if (!hasScales)
+      return 1;
+    const int64_t by = (blockScales ? block : 0) + head + (values ? 1 : 0);
+    return std::ldexp(1.0f, -int(by % 3) - (cache == DType::int8    ? 4
+                                            : cache == DType::uint8 ? 1
+                                                                    : 0));
   }
   std::string describe() const;
 
@@ -62,15 +79,19 @@ std::string Case::describe() const {
   for (const Length &length : sizes.sequences)
     text << " " << length.queries << "x" << length.keys;
   if (paged())
-    text << " page=" << page;
+    text << " page=" << page << " of " << (cache == DType::uint8 ? "4 bits" : name_of(cache))
+         << (blockScales ? " with scales of blocks"
+             : hasScales ? " with scales of heads"
+                         : "");
   if (scale)
     text << " scale=" << *scale;
   if (sinks)
     text << " sinks[" << sinks->shape[0] << "," << sinks->shape[1] << "]";
   if (dropout > 0)
     text << " dropout=" << dropout << " seed=" << seed;
-  for (const auto &[name, value] : config)
-    text << " " << name << "=" << value;
+  for (const auto *fields : {&config, &gradientConfig})
+    for (const auto &[name, value] : *fields)
+      text << " " << name << "=" << value;
   for (size_t i = 0; i < tables.learned.size(); ++i) {
     const Shape &shape = tables.learned[i].table.shape;
     text << " learned" << i << "=" << alongs[int(learned[i])] << "[" << shape[0] << "," << shape[1]
@@ -81,7 +102,43 @@ std::string Case::describe() const {
   return text.str();
 }
 
-Case drawCase(Draw &draw) {
+/// Schedules that the library would choose for other calls, of tiles that fit any chip; with a
+/// warp of its own for copies where the device has that.
+void drawSchedules(Draw &draw, Case &of, bool overlaps) {
+  const bool wide = std::max(of.sizes.width, of.sizes.valueWidth) > 128,
+             large = wide || of.dtype == DType::float32;
+  const size_t tiles = wide && of.dtype == DType::float32 ? 1 : large ? 2 : 3;
+  const auto draws = [&](std::map<std::string, int64_t> &fields, const std::string &prefix) {
+    if (overlaps && of.dtype != DType::float32 && draw.coin()) {
+      for (const auto &[name, value] :
+           std::map<std::string, int64_t>{{"m", prefix.empty() ? 128 : 64},
+                                          {"n", 64},
+                                          {"warps", 8},
+                                          {"stages", 2},
+                                          {"overlap", 1}})
+        fields[prefix + name] = value;
+      return;
+    }
+    for (const char *tile : {"m", "n"})
+      fields[prefix + tile] = int64_t(16) << draw.pick(tiles);
+    fields[prefix + "warps"] = 4;
+    fields[prefix + "stages"] = large ? 1 : draw.number(1, 2);
+    fields[prefix + "overlap"] = 0;
+  };
+  if (draw.pick(4) == 0)
+    draws(of.config, "");
+  if (of.form == Form::Dense && draw.pick(5) == 0)
+    of.config.insert({{"persistent", 1}, {"programs", draw.number(1, 5)}});
+  else if (of.form == Form::Dense && of.dropout == 0 && draw.pick(5) == 0)
+    of.config.insert({{"packed", 1}, {"splits", draw.number(1, 4)}});
+  if (draw.pick(4) == 0)
+    for (const char *prefix : {"q_", "kv_"})
+      draws(of.gradientConfig, prefix);
+  if (of.form == Form::Dense && draw.pick(4) == 0)
+    of.gradientConfig["kv_parts"] = of.sizes.heads / of.sizes.kvHeads;
+}
+
+Case drawCase(Draw &draw, const std::string &device) {
   static constexpr Form forms[] = {Form::Dense,  Form::Dense,  Form::Dense,    Form::Dense,
                                    Form::Packed, Form::Packed, Form::OneQuery, Form::Chunks};
   static constexpr DType dtypes[] = {DType::float16, DType::float16, DType::bfloat16,
@@ -93,9 +150,19 @@ Case drawCase(Draw &draw) {
   const auto width = [&] {
     return draw.pick(4) == 0 ? draw.number(16, 128) : 8 * draw.number(2, draw.coin() ? 8 : 16);
   };
-  sizes.width = width();
-  sizes.valueWidth = of.paged() || draw.coin() ? sizes.width : width();
-  const auto few = [&](int64_t most) { return draw.number(1, draw.coin() ? most : most / 8); };
+  const auto wideWidth = [&] {
+    static constexpr int64_t widths[] = {136, 144, 160, 192, 192, 256, 256};
+    return draw.pick(3) == 0 ? draw.number(129, 256) : draw.oneOf(widths);
+  };
+  const bool wide = draw.pick(6) == 0;
+  sizes.width = wide ? wideWidth() : width();
+  sizes.valueWidth = of.paged() || draw.coin() ? sizes.width
+                     : wide && draw.coin()     ? wideWidth()
+                                               : width();
+  // Wide ones take long.
+  const auto few = [&](int64_t most) {
+    return draw.number(1, draw.coin() ? (wide ? most / 2 : most) : most / 8);
+  };
   if (of.form == Form::Dense) {
     const bool longKeys = draw.pick(4) == 0;
     const Length length = {longKeys ? draw.number(1, 16) : few(200),
@@ -119,7 +186,7 @@ Case drawCase(Draw &draw) {
   of.causal = !blocks && draw.pick(4) == 0;
   of.sight = drawSight(draw, sizes, blocks);
   of.plain = draw.pick(6) == 0;
-  if (!of.plain && !of.causal && of.form == Form::Dense && draw.pick(3) == 0) {
+  if (!of.plain && !of.causal && !(of.paged() && blocks) && draw.pick(3) == 0) {
     using enum flash::Along;
     static const std::vector<flash::Along> sets[] = {
         {heads}, {queries}, {keys}, {distances}, {pairs}, {heads, distances}, {queries, keys}};
@@ -143,8 +210,18 @@ Case drawCase(Draw &draw) {
   }
   of.tf32 = !of.paged() && of.dtype == DType::float32 && draw.pick(4) == 0;
   of.page = draw.oneOf(std::to_array<int64_t>({16, 16, 32, 64, 1, 24}));
+  of.cache = of.dtype;
+  if (of.paged() && !blocks && !of.causal && of.learned.empty() && draw.coin()) {
+    of.cache = draw.oneOf(std::to_array({DType::float8_e4m3, DType::int8, DType::uint8}));
+    if (of.cache == DType::uint8 && sizes.width % 2)
+      of.cache = DType::int8;
+    of.hasScales = draw.pick(4) != 0;
+    of.blockScales = of.hasScales && draw.coin();
+  }
   if (of.form == Form::OneQuery && draw.coin())
     of.config["splits"] = draw.number(1, 4);
+  if (!of.paged())
+    drawSchedules(draw, of, device == "virtual:sm_90a");
   return of;
 }
 
@@ -156,6 +233,29 @@ HostArray drawArray(Draw &draw, DType dtype, Shape shape) {
   for (double &value : values)
     value = normal(random);
   array.assign(values);
+  return array;
+}
+
+/// k or v [T, Hkv, D] of numbers that a quantised cache has.
+HostArray drawCached(Draw &draw, const Case &of, bool values) {
+  const Sizes &sizes = of.sizes;
+  HostArray array = drawArray(draw, of.dtype, {of.keys(), sizes.kvHeads, sizes.width});
+  std::vector<double> numbers = array.to_double();
+  size_t at = 0;
+  for (int64_t s = 0; s < sizes.batches(); ++s)
+    for (int64_t j = 0; j < sizes.sequences[size_t(s)].keys; ++j)
+      for (int64_t h = 0; h < sizes.kvHeads; ++h)
+        for (int64_t d = 0; d < sizes.width; ++d, ++at) {
+          const double scale = double(of.cacheScale(values, of.blockOf(s, j / of.page), h));
+          double &number = numbers[at];
+          if (of.cache == DType::float8_e4m3)
+            number = double(float8_e4m3(number / scale)) * scale;
+          else
+            number = std::clamp(std::round(number / scale), of.cache == DType::int8 ? -128.0 : -8.0,
+                                of.cache == DType::int8 ? 127.0 : 7.0) *
+                     scale;
+        }
+  array.assign(numbers);
   return array;
 }
 
@@ -174,6 +274,9 @@ Arrays drawInputs(Draw &draw, const Case &of) {
   result["k"] = array(sizes.kvHeads, Sk, sizes.width);
   result["v"] = array(sizes.kvHeads, Sk, sizes.valueWidth);
   result["do"] = array(sizes.heads, Sq, sizes.valueWidth);
+  if (of.cache != of.dtype)
+    for (const char *name : {"k", "v"})
+      result[name] = drawCached(draw, of, name[0] == 'v');
   return result;
 }
 
@@ -216,7 +319,12 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
                              .tf32 = of.tf32,
                              .mask = &mask,
                              .sinks = of.sinks ? &*of.sinks : nullptr};
+  const auto first = of.starts(&Length::queries);
   const auto place = [&](const Pair &at) {
+    if (of.packed())
+      return size_t((at.head * of.queries() + first[size_t(at.batch)] + at.query) *
+                        sizes.mostKeys() +
+                    at.key);
     return size_t(((at.batch * sizes.heads + at.head) * sizes.mostQueries() + at.query) *
                       sizes.mostKeys() +
                   at.key);
@@ -237,8 +345,7 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
     };
   // Its gradient is that of each score.
   const HostArray bias(of.dtype, mask.shape);
-  const HostArray starts = intArray(of.starts(&Length::queries)),
-                  keyStarts = intArray(of.starts(&Length::keys));
+  const HostArray starts = intArray(first), keyStarts = intArray(of.starts(&Length::keys));
   const AttentionResult forward =
       of.packed() ? attentionVarlenReference(q, k, v, starts, keyStarts, settings, arithmetic)
                   : attentionReference(q, k, v, settings, arithmetic);
@@ -269,8 +376,8 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
     const LearnedTable &table = of.tables.learned[operand];
     std::vector<double> sums(table.table.values.size());
     const std::vector<double> ofScores = backward.dbias.to_double();
-    const auto &[queries, keys] = sizes.sequences.front();
-    for (int64_t b = 0; b < sizes.batches(); ++b)
+    for (int64_t b = 0; b < sizes.batches(); ++b) {
+      const auto &[queries, keys] = sizes.sequences[size_t(b)];
       for (int64_t h = 0; h < sizes.heads; ++h)
         for (int64_t i = 0; i < queries; ++i)
           for (int64_t j = 0; j < keys; ++j) {
@@ -278,6 +385,7 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
             if (const double ds = ofScores[place(at)]; ds != 0)
               sums[table.place(at)] += ds * slopes[place(at)][operand];
           }
+    }
     Shape shape = table.table.shape;
     if (table.along != flash::Along::pairs)
       shape.erase(shape.begin() + 2);
@@ -336,6 +444,8 @@ public:
     if (of.sinks)
       options.sinks = tensor(upload<float>(device, of.sinks->as<float>()),
                              {of.sinks->shape[0], of.sinks->shape[1]});
+    gradientOptions = options;
+    gradientOptions.config = of.gradientConfig;
   }
 
   Arrays outputs() {
@@ -413,7 +523,10 @@ private:
     const SightTerm &sight = of.sight;
     const auto numbers =
         upload(device, sight.numbers, {sight.shape[0], sight.shape[1], sight.shape[2]});
-    const Arguments<TracedSight> plain{numbers};
+    const Buffer<bool> masks = device.allocate<bool>(sight.masks.size());
+    masks.upload(std::span(reinterpret_cast<const bool *>(sight.masks.data()), sight.masks.size()));
+    const Buffer<uint64_t> ancestors = device.upload(sight.ancestors);
+    const Arguments<TracedSight> plain{numbers, masks, ancestors};
     if (!sight.blocks.empty()) {
       const Shape &s = sight.blockShape;
       const Buffer<bool> mask = device.allocate<bool>(sight.blocks.size());
@@ -423,8 +536,8 @@ private:
       if constexpr (!std::is_same_v<F,
                                     TracedLearned<flash::Along::heads, flash::Along::distances>> &&
                     !std::is_same_v<F, TracedLearned<flash::Along::queries, flash::Along::keys>>)
-        return withForm(scores,
-                        Arguments<TracedBlocks>{numbers, tensor(mask, {s[0], s[1], s[2], s[3]})});
+        return withForm(scores, Arguments<TracedBlocks>{numbers, masks, ancestors,
+                                                        tensor(mask, {s[0], s[1], s[2], s[3]})});
     }
     if constexpr (std::is_same_v<F, TracedScore> || std::is_same_v<F, flash::detail::Plain>)
       if (of.causal)
@@ -434,7 +547,6 @@ private:
 
   template <class F, flash::Visible V>
   void withForm(const flash::Scores<F> &scores, const Arguments<V> &visibility) {
-    constexpr bool learns = flash::detail::learns<F>;
     const Stream stream = device.stream();
     if (of.form == Form::Dense) {
       const auto four = [&](const char *name) {
@@ -444,8 +556,8 @@ private:
       const auto [o, lse] = flash::attend(stream, q, k, v, scores, visibility, options);
       results = {{"o", download(o)}, {"lse", download(lse)}};
       if (of.gradients)
-        keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, options));
-    } else if constexpr (!learns) {
+        keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, gradientOptions));
+    } else {
       const auto three = [&](const char *name) { return upload3<T>(device, in.at(name)); };
       const auto starts = [&](int64_t Length::*which) {
         return upload(device, of.starts(which), {of.sizes.batches() + 1});
@@ -458,14 +570,25 @@ private:
         const auto [o, lse] = flash::attend(stream, q, k, v, cuQ, cuK, scores, visibility, options);
         results = {{"o", download(o)}, {"lse", download(lse)}};
         if (of.gradients)
-          keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility, options));
-      } else {
-        const flash::Pages<T> pages = inPages();
-        const auto [o, lse] =
-            of.form == Form::Chunks
-                ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
-                : flash::attend(stream, q, pages, scores, visibility, options);
-        results = {{"o", download(o)}, {"lse", download(lse)}};
+          keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility,
+                               gradientOptions));
+      } else if constexpr (!flash::detail::learns<F> || std::is_same_v<V, TracedSight>) {
+        const auto with = [&](const auto &pages) {
+          const auto [o, lse] =
+              of.form == Form::Chunks
+                  ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
+                  : flash::attend(stream, q, pages, scores, visibility, options);
+          results = {{"o", download(o)}, {"lse", download(lse)}};
+        };
+        if constexpr (std::is_same_v<V, TracedSight> && !flash::detail::learns<F>) {
+          if (of.cache == DType::float8_e4m3)
+            return with(inPages<float8_e4m3>());
+          if (of.cache == DType::int8)
+            return with(inPages<int8_t>());
+          if (of.cache == DType::uint8)
+            return with(inPages<uint8_t>());
+        }
+        with(inPages<T>());
       }
     }
   }
@@ -478,37 +601,73 @@ private:
       results["dsinks"] = download(*gradients.dsinks);
   }
 
-  /// Pages lie apart, and places that no key has hold no numbers.
-  flash::Pages<T> inPages() {
-    const int64_t S = of.sizes.batches(), H = of.sizes.kvHeads, D = of.sizes.width, page = of.page,
-                  most = of.sizes.mostKeys() / page + 1, blocks = S * most + 1;
+  /// Places that no key has hold no numbers, or the largest code; nor do scales of such blocks.
+  template <class C> flash::Pages<C> inPages() {
+    constexpr bool pairs = std::is_same_v<C, uint8_t>;
+    const int64_t S = of.sizes.batches(), H = of.sizes.kvHeads, page = of.page,
+                  most = of.pagesOfEach(), blocks = of.blocks(),
+                  D = of.sizes.width / (pairs ? 2 : 1);
     const auto starts = of.starts(&Length::keys);
     std::vector<int32_t> table, lengths;
+    std::vector<bool> used(static_cast<size_t>(blocks));
     for (int64_t s = 0; s < S; ++s) {
       const int64_t keys = of.sizes.sequences[size_t(s)].keys;
       lengths.push_back(int32_t(keys));
-      for (int64_t p = 0; p < most; ++p)
-        table.push_back(p * page < keys ? int32_t(blocks - 1 - (s * most + p)) : -2000000000);
+      for (int64_t p = 0; p < most; ++p) {
+        const bool wanted = p * page < keys;
+        table.push_back(wanted ? int32_t(of.blockOf(s, p)) : -2000000000);
+        if (wanted)
+          used[size_t(table.back())] = true;
+      }
     }
-    const auto cache = [&](const char *name) {
-      std::vector<T> values(size_t(blocks * H * page * D), static_cast<T>(NAN));
-      const auto from = in.at(name).as<T>();
+    const auto cache = [&](bool ofValues) {
+      std::vector<C> values(size_t(blocks * H * page * D), none<C>());
+      const std::vector<double> from = in.at(ofValues ? "v" : "k").to_double();
       for (int64_t s = 0; s < S; ++s)
         for (int64_t j = 0; j < of.sizes.sequences[size_t(s)].keys; ++j)
           for (int64_t h = 0; h < H; ++h)
-            for (int64_t d = 0; d < D; ++d)
-              values[size_t(((table[size_t(s * most + j / page)] * H + h) * page + j % page) * D +
-                            d)] = from[size_t(((starts[size_t(s)] + j) * H + h) * D + d)];
+            for (int64_t d = 0; d < D; ++d) {
+              const int64_t block = table[size_t(s * most + j / page)];
+              const auto number = [&](int64_t column) {
+                const int64_t columns = of.sizes.width;
+                return from[size_t(((starts[size_t(s)] + j) * H + h) * columns + column)] /
+                       double(of.cacheScale(ofValues, block, h));
+              };
+              C &to = values[size_t(((block * H + h) * page + j % page) * D + d)];
+              if constexpr (pairs)
+                to = C((int(number(2 * d)) & 15) | (int(number(2 * d + 1)) & 15) << 4);
+              else
+                to = static_cast<C>(number(d));
+            }
       return tensor(device.upload(values), {blocks, H, page, D});
     };
-    return flash::pages(cache("k"), cache("v"), upload(device, table, {S, most}),
-                        upload(device, lengths, {S}));
+    const auto scales = [&](bool ofValues) -> std::optional<Tensor<const float, 2>> {
+      if (!of.hasScales)
+        return std::nullopt;
+      std::vector<float> values;
+      const int64_t rows = of.blockScales ? blocks : 1;
+      for (int64_t block = 0; block < rows; ++block)
+        for (int64_t h = 0; h < H; ++h)
+          values.push_back(
+              of.blockScales && !used[size_t(block)] ? NAN : of.cacheScale(ofValues, block, h));
+      return tensor(device.upload(values), {rows, H});
+    };
+    return flash::pages(cache(false), cache(true), upload(device, table, {S, most}),
+                        upload(device, lengths, {S}), scales(false), scales(true));
+  }
+  template <class C> static C none() {
+    if constexpr (std::is_same_v<C, int8_t>)
+      return 127;
+    else if constexpr (std::is_same_v<C, uint8_t>)
+      return 0x77;
+    else
+      return static_cast<C>(NAN);
   }
 
   const Device &device;
   const Case &of;
   const Arrays &in;
-  flash::Options options;
+  flash::Options options, gradientOptions;
   std::vector<std::function<HostArray()>> given; // gradients of learned operands
   Arrays results;
 };
@@ -551,7 +710,7 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
   if (std::ranges::all_of(found, isFine))
     return "";
   std::mt19937_64 random(1);
-  for (int neighbour = 0; neighbour < 4; ++neighbour) {
+  for (int neighbour = 0; neighbour < (of.tf32 ? 16 : 4); ++neighbour) {
     Arrays nearby = in;
     for (auto &[name, array] : nearby)
       array = neighbourOf(array, of.tf32 ? 0x1p-10 : 0, random);
@@ -573,7 +732,7 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
 
 std::optional<std::string> attentionCase(uint64_t seed, const std::string &device, Spoilt what) {
   Draw draw(seed);
-  const Case of = drawCase(draw);
+  const Case of = drawCase(draw, device);
   Arrays in = drawInputs(draw, of);
   const Traced terms{what == Spoilt::Score ? spoilt(of.score, draw) : of.score,
                      what == Spoilt::Sight ? spoilt(of.sight, draw) : of.sight};

@@ -213,8 +213,17 @@ ScoreTables drawTables(Draw &draw, const Sizes &sizes, const std::vector<flash::
                           : along == flash::Along::queries       ? Sq
                           : along == flash::Along::keys || pairs ? Sk
                                                                  : 2 * draw.number(1, 120) + 1;
-    tables.learned.push_back(
-        {along, drawTable(draw, {some(B), some(H), pairs ? Sq : 1, width}, 1)});
+    Table table = drawTable(draw, {some(B), some(H), pairs ? Sq : 1, width}, 1);
+    const bool ofQueries = pairs || along == flash::Along::queries,
+               ofKeys = pairs || along == flash::Along::keys;
+    for (int64_t b = 0; b < table.shape[0] && table.shape[0] > 1; ++b)
+      for (int64_t h = 0; h < table.shape[1]; ++h)
+        for (int64_t i = 0; i < table.shape[2]; ++i)
+          for (int64_t j = 0; j < width; ++j)
+            if ((ofQueries && (pairs ? i : j) >= sizes.sequences[size_t(b)].queries) ||
+                (ofKeys && j >= sizes.sequences[size_t(b)].keys))
+              table.values[table.place(b, h, i, j)] = NAN;
+    tables.learned.push_back({along, std::move(table)});
   }
   return tables;
 }

@@ -10,6 +10,7 @@ public:
   Planter(Draw &draw, const Sizes &sizes, bool withBlocks)
       : draw(draw), sizes(sizes), withBlocks(withBlocks) {
     term.shape = {0, sizes.batches(), sizes.mostKeys()};
+    term.queries = sizes.mostQueries();
     if (!withBlocks)
       return;
     static constexpr int64_t extents[] = {1, 8, 16, 24, 32, 64, 100, 128};
@@ -41,8 +42,10 @@ public:
     static constexpr SightOp ops[] = {SightOp::Everything, SightOp::Causal, SightOp::Causal,
                                       SightOp::Window,     SightOp::Window, SightOp::Documents,
                                       SightOp::Documents,  SightOp::Prefix, SightOp::Chunked,
-                                      SightOp::KeyLengths, SightOp::Where};
-    return leaf(withBlocks && draw.pick(4) == 0 ? SightOp::Blocks : draw.oneOf(ops));
+                                      SightOp::KeyLengths, SightOp::Where,  SightOp::KeyMask,
+                                      SightOp::Mask,       SightOp::Tree};
+    const SightOp op = withBlocks && draw.pick(4) == 0 ? SightOp::Blocks : draw.oneOf(ops);
+    return leaf(op == SightOp::Tree && term.queries > mostNodes ? SightOp::Mask : op);
   }
   int leaf(SightOp op) {
     SightNode node{.op = op, .row = term.shape[0]};
@@ -77,6 +80,17 @@ public:
                       int32_t(draw.number(0, 1)), int32_t(draw.number(0, 1)),
                       int32_t(draw.number(2, 5))};
       break;
+    case SightOp::KeyMask:
+      drawMask(node, {some(sizes.batches()), 1, 1, sizes.mostKeys()});
+      break;
+    case SightOp::Mask:
+      drawMask(node, {some(sizes.batches()), some(sizes.heads), term.queries, sizes.mostKeys()});
+      break;
+    case SightOp::Tree:
+      node.place = int64_t(term.ancestors.size());
+      for (int64_t b = 0; b < sizes.batches(); ++b)
+        drawTree();
+      break;
     default:
       break;
     }
@@ -86,6 +100,33 @@ public:
   SightTerm term;
 
 private:
+  static constexpr int64_t mostNodes = 64; // that flash::tree takes
+
+  int64_t some(int64_t extent) { return draw.coin() ? extent : 1; }
+  // What lies behind a shorter sequence's ends is drawn as well.
+  void drawMask(SightNode &node, Shape shape) {
+    node.place = int64_t(term.masks.size());
+    int64_t count = 1;
+    for (const int64_t extent : shape)
+      count *= extent;
+    node.maskShape = std::move(shape);
+    const size_t density = 1 + draw.pick(6);
+    for (int64_t i = 0; i < count; ++i)
+      term.masks.push_back(draw.pick(6) < density);
+  }
+  // Each node hangs on an earlier one, or on none; bits of later ones, which no tree has, count
+  // too.
+  void drawTree() {
+    const size_t first = term.ancestors.size();
+    for (int64_t i = 0; i < term.queries; ++i) {
+      uint64_t bits = uint64_t(1) << i;
+      if (i > 0 && draw.pick(5) != 0)
+        bits |= term.ancestors[first + draw.pick(size_t(i))];
+      if (draw.pick(6) == 0)
+        bits ^= uint64_t(1) << draw.pick(mostNodes);
+      term.ancestors.push_back(bits);
+    }
+  }
   void addRow() {
     ++term.shape[0];
     term.numbers.resize(size_t(term.shape[0] * term.shape[1] * term.shape[2]));
@@ -146,6 +187,19 @@ bool SightTerm::sees(size_t at, const Pair &pair) const {
     return beside >= 0 && beside / node.size == pair.key / node.size;
   case SightOp::KeyLengths:
     return pair.key < number(node.row, pair.batch, 0);
+  case SightOp::KeyMask:
+  case SightOp::Mask: {
+    const int64_t at[] = {pair.batch, pair.head, pair.query, pair.key};
+    int64_t index = 0;
+    for (size_t i = 0; i < 4; ++i)
+      index = index * node.maskShape[i] + (node.maskShape[i] == 1 ? 0 : at[i]);
+    return masks[size_t(node.place + index)] != 0;
+  }
+  case SightOp::Tree: {
+    const int64_t other = pair.query - pair.distance; // the query that the key is beside
+    return other < 0 ||
+           (ancestors[size_t(node.place + pair.batch * queries + pair.query)] >> other & 1) != 0;
+  }
   case SightOp::Blocks: {
     const int64_t b = blockShape[0] == 1 ? 0 : pair.batch, h = blockShape[1] == 1 ? 0 : pair.head;
     return blocks[size_t(((b * blockShape[1] + h) * blockShape[2] + pair.query / blockQ) *
@@ -180,6 +234,12 @@ static std::string describe(const SightTerm &term, int at) {
     }
     return "(" + result + ")";
   };
+  const auto extents = [](const Shape &shape) {
+    std::string result;
+    for (const int64_t extent : shape)
+      result += " " + std::to_string(extent);
+    return "[" + result + " ]";
+  };
   switch (node.op) {
   case SightOp::Everything:
     return "everything()";
@@ -195,13 +255,15 @@ static std::string describe(const SightTerm &term, int at) {
     return "chunked(" + std::to_string(node.size) + ")";
   case SightOp::KeyLengths:
     return "key_lengths" + numbers(false);
-  case SightOp::Blocks: {
-    std::string extents;
-    for (const int64_t extent : term.blockShape)
-      extents += " " + std::to_string(extent);
-    return "block_list([" + extents + " ], " + std::to_string(term.blockQ) + ", " +
+  case SightOp::KeyMask:
+    return "key_mask(" + extents(node.maskShape) + ")";
+  case SightOp::Mask:
+    return "mask(" + extents(node.maskShape) + ")";
+  case SightOp::Tree:
+    return "tree([ " + std::to_string(term.shape[1]) + " " + std::to_string(term.queries) + " ])";
+  case SightOp::Blocks:
+    return "block_list(" + extents(term.blockShape) + ", " + std::to_string(term.blockQ) + ", " +
            std::to_string(term.blockK) + ")";
-  }
   case SightOp::Where:
     return "where(" + describe(node.stripes) + ")";
   case SightOp::Both:
@@ -240,6 +302,9 @@ SightTerm spoilt(SightTerm term, Draw &draw) {
   case SightOp::Documents:
   case SightOp::Prefix:
   case SightOp::KeyLengths:
+  case SightOp::KeyMask:
+  case SightOp::Mask:
+  case SightOp::Tree:
   case SightOp::Blocks:
     node = {.op = SightOp::Causal};
     break;

@@ -107,6 +107,9 @@ enum class SightOp {
   Prefix,
   Chunked,
   KeyLengths,
+  KeyMask,
+  Mask,
+  Tree,
   Blocks,
   Where,
   Both,
@@ -117,6 +120,10 @@ struct SightNode {
   int a = -1, b = -1;
   /// The row of SightTerm::numbers where its own begin.
   int64_t row = 0;
+  /// Where its own begin among SightTerm::masks or ancestors, and a mask's extents: [1 or B,
+  /// 1 or H, Sq, Sk], or [1 or B, 1, 1, Sk] of keys.
+  int64_t place = 0;
+  Shape maskShape = {};
   std::optional<int64_t> left = {}, right = {};
   int64_t size = 0;
   Stripes stripes = {};
@@ -126,6 +133,10 @@ struct SightTerm {
   /// [rows, B, Sk]: operands of nodes.
   Shape shape;
   std::vector<int32_t> numbers;
+  /// Of masks, and of trees [B, Sq] each, one behind the other.
+  std::vector<uint8_t> masks;
+  std::vector<uint64_t> ancestors;
+  int64_t queries = 0; ///< of the longest sequence
   /// [1 or B, 1 or H, ...] of blocks; empty where no node is of blocks.
   Shape blockShape;
   std::vector<uint8_t> blocks;

@@ -114,6 +114,21 @@ template <class V> struct Part {
   }
 
 private:
+  static Tile<int64_t> stride(int64_t number) { return Tile<int64_t>(number); }
+  /// The mask of a node, with these of its axes.
+  template <int N>
+  View<const bool, N> maskOf(const SightNode &own, const std::array<size_t, N> &axes) const {
+    std::array<Int, N> extents;
+    std::array<Tile<int64_t>, N> strides;
+    for (size_t i = 0; i < N; ++i) {
+      extents[i] = Int(own.maskShape[axes[i]]);
+      int64_t count = 1;
+      for (size_t axis = axes[i] + 1; axis < own.maskShape.size(); ++axis)
+        count *= own.maskShape[axis];
+      strides[i] = stride(count);
+    }
+    return {of->masks + own.place, extents, strides};
+  }
   template <class Result, class Function> Result visit(const Function &function) const {
     const SightNode &own = traced->sight.nodes[static_cast<size_t>(node)];
     const Part a{of, own.a}, b{of, own.b};
@@ -133,6 +148,16 @@ private:
       return function(flash::Chunked{own.size});
     case SightOp::KeyLengths:
       return function(flash::KeyLengths{of->numbers.at(own.row).fix(1, 0)});
+    case SightOp::KeyMask:
+      return function(flash::KeyMask{maskOf<2>(own, {0, 3})});
+    case SightOp::Mask:
+      return function(flash::Mask{maskOf<4>(own, {0, 1, 2, 3})});
+    case SightOp::Tree: {
+      const int64_t queries = traced->sight.queries;
+      return function(flash::Tree{View<const uint64_t, 2>(
+          of->ancestors + own.place, {Int(traced->sight.shape[1]), Int(queries)},
+          {stride(queries), stride(1)})});
+    }
     case SightOp::Where: {
       const Stripes &s = own.stripes;
       return function(
@@ -157,6 +182,8 @@ private:
 struct TracedSight {
   static constexpr bool hasBlocks = false;
   View<const std::int32_t, 3> numbers;
+  Ptr<const bool> masks; // views would take more words than launches have
+  Ptr<const std::uint64_t> ancestors;
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
     return root().keysOf(sequence, query);
   }
@@ -168,11 +195,13 @@ struct TracedSight {
 private:
   Part<TracedSight> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
 };
-SECTILE_STRUCT(TracedSight, numbers)
+SECTILE_STRUCT(TracedSight, numbers, masks, ancestors)
 
 struct TracedBlocks {
   static constexpr bool hasBlocks = true;
   View<const std::int32_t, 3> numbers;
+  Ptr<const bool> masks;
+  Ptr<const std::uint64_t> ancestors;
   View<const bool, 4> mask;
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
     return root().keysOf(sequence, query);
@@ -187,6 +216,6 @@ struct TracedBlocks {
 private:
   Part<TracedBlocks> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
 };
-SECTILE_STRUCT(TracedBlocks, numbers, mask)
+SECTILE_STRUCT(TracedBlocks, numbers, masks, ancestors, mask)
 
 } // namespace sectile::fuzz

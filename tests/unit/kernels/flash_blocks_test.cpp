@@ -93,6 +93,18 @@ TEST_P(FlashBlocks, WithOthers) {
       [&](const Place &at) { return ofFew.sees(at); }, "few queries");
 }
 
+// Rows so wide have a warp that copies, on chips that can: it waits for the lists as the others do.
+TEST_P(FlashBlocks, OfWideRows) {
+  SECTILE_LEAVE_TO_OTHERS("interpreter", "virtual:sm_80", "virtual:gfx942");
+  const Sizes shape{
+      .batches = 1, .heads = 2, .kvHeads = 1, .queries = 70, .keys = 90, .width = 192};
+  const Blocks blocks(shape, 32, 24, true);
+  const auto mask = blocks.mask(device);
+  check<half>(
+      device, shape, flash::plain(), flash::block_list(mask, 32, 24), unmodified,
+      [&](const Place &at) { return blocks.sees(at); }, "wide rows");
+}
+
 // A table's gradient goes over all blocks, one after the other.
 TEST_P(FlashBlocks, LearnedOperands) {
   const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 130, .keys = 150};

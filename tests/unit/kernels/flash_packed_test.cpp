@@ -1,5 +1,6 @@
 // flash::attend and flash::backward over packed sequences: each is attention by itself.
 #include "FlashTest.h"
+#include "tests/unit/Processes.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -30,10 +31,12 @@ std::vector<T> packedRows(const std::vector<std::vector<T>> &of,
   return all;
 }
 
+// learned: gradients of operands, of which a second call gives the same bits.
 template <class T, class F, flash::Visible V>
 void check(const Device &device, const flash::Scores<F> &scores, const Arguments<V> &visibility,
            const ScoreReference &score, const VisibleReference &visible,
-           const flash::Options &options = {}, const ScoreGradients &tell = {}) {
+           const flash::Options &options = {}, const ScoreGradients &tell = {},
+           const std::function<std::vector<float>()> &learned = {}) {
   constexpr std::int64_t H = 4, KV = 2, D = 32, Dv = 48;
   const double scale = options.scale.value_or(1 / std::sqrt(double(D)));
   std::vector<std::int64_t> queries, keys;
@@ -90,6 +93,12 @@ void check(const Device &device, const flash::Scores<F> &scores, const Arguments
   expectNear(gradients.dq, packedRows(dq, queries, H, D), bound, "dq");
   expectNear(gradients.dk, packedRows(dk, keys, KV, D), bound, "dk");
   expectNear(gradients.dv, packedRows(dv, keys, KV, Dv), bound, "dv");
+  if (!learned)
+    return;
+  const std::vector<float> before = learned();
+  flash::backward(stream, inQ, inK, inV, cuQ, cuK, result.o, result.lse, inDO, scores, visibility,
+                  options);
+  EXPECT_EQ(before, learned());
 }
 
 TEST_P(FlashPacked, SequencesAreByThemselves) {
@@ -156,6 +165,74 @@ TEST_P(FlashPacked, LearnedOperandsHaveGradients) {
   expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
 }
 
+// Of each sequence or of all; what an operand has behind the end of a sequence is not looked at,
+// and has no gradient.
+TEST_P(FlashPacked, LearnedOperandsOfQueriesKeysAndPairsHaveGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
+  using flash::Along, flash::Learned;
+  constexpr std::int64_t mostQueries = 75, mostKeys = 97, reach = 9;
+  const auto sequences = static_cast<std::int64_t>(lengths.size());
+  std::mt19937 engine(10);
+  std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
+  LearnedOperand<3> queries({sequences, 4, mostQueries}, engine, uniform),
+      keys({1, 4, mostKeys}, engine, uniform),
+      table({sequences, 1, 2 * reach + 1}, engine, uniform);
+  LearnedOperand<4> pairs({sequences, 1, mostQueries, mostKeys}, engine, uniform);
+  for (std::int64_t s = 0; s < sequences; ++s)
+    for (std::int64_t i = 0; i < mostQueries; ++i) {
+      const auto &[ofQueries, ofKeys] = lengths[static_cast<std::size_t>(s)];
+      for (std::int64_t h = 0; h < 4 && i >= ofQueries; ++h)
+        queries.values[static_cast<std::size_t>((s * 4 + h) * mostQueries + i)] = NAN;
+      for (std::int64_t j = 0; j < mostKeys; ++j)
+        if (i >= ofQueries || j >= ofKeys)
+          pairs.values[static_cast<std::size_t>((s * mostQueries + i) * mostKeys + j)] = NAN;
+    }
+  const auto entry = [=](const Place &at) {
+    return std::clamp(std::int64_t(-at.distance), -reach, reach) + reach;
+  };
+  const auto ofQueries = queries.on(device), ofKeys = keys.on(device), ofTable = table.on(device);
+  const auto ofPairs = pairs.on(device);
+  const auto scores = flash::scores(
+      [](flash::Score s, const flash::At &at, Learned<Along::queries> queries,
+         Learned<Along::keys> keys, Learned<Along::pairs> pairs, Learned<Along::distances> table) {
+        return s * at.per_query(queries) + at.per_key(keys) + at.per_pair(pairs) +
+               at.by_distance(table);
+      },
+      ofQueries, ofKeys, ofPairs, ofTable);
+  const auto factor = [&](const Place &at) { return queries.value(at.batch, at.head, at.query); };
+  check<half>(
+      device, scores, flash::window(30, 5),
+      [&](double s, const Place &at) {
+        return Dual{s * factor(at) + keys.value(0, at.head, at.key) +
+                        pairs.value(at.batch, at.head, at.query, at.key) +
+                        table.value(at.batch, at.head, entry(at)),
+                    factor(at)};
+      },
+      [](const Place &at) { return at.distance <= 30 && at.distance >= -5; }, {},
+      [&](const Place &at, double product, double ds) {
+        queries.add(ds * product, at.batch, at.head, at.query);
+        keys.add(ds, 0, at.head, at.key);
+        pairs.add(ds, at.batch, at.head, at.query, at.key);
+        table.add(ds, at.batch, at.head, entry(at));
+      },
+      [&] {
+        std::vector<float> all;
+        const auto add = [&](const auto &gradient) {
+          const auto values = Buffer<float>(gradient.memory()).download();
+          all.insert(all.end(), values.begin(), values.end());
+        };
+        add(ofQueries.gradient);
+        add(ofKeys.gradient);
+        add(ofPairs.gradient);
+        add(ofTable.gradient);
+        return all;
+      });
+  expectNear(ofQueries.gradient, queries.gradient, 4e-3, "of queries");
+  expectNear(ofKeys.gradient, keys.gradient, 4e-3, "of keys");
+  expectNear(ofPairs.gradient, pairs.gradient, 4e-3, "of pairs");
+  expectNear(ofTable.gradient, table.gradient, 4e-3, "of distances");
+}
+
 // Sequences are of different lengths, and what lies behind a shorter one's keys is not looked at.
 TEST_P(FlashPacked, DocumentsOfASequence) {
   constexpr std::int64_t most = 90;
@@ -174,6 +251,69 @@ TEST_P(FlashPacked, DocumentsOfASequence) {
                 const std::int64_t beside = at.key + std::int64_t(at.distance);
                 return beside >= 0 && beside / 12 == at.key / 12;
               });
+}
+
+// Keys and values of blocks that are not there may be anything: lists leave them out.
+TEST_P(FlashPacked, BlocksThatAreNotThereAreNotVisited) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  constexpr std::int64_t H = 2, D = 32, size = 128, rows = 2, columns = 3;
+  const std::vector<Lengths> lengths{{100, 300}, {0, 20}, {150, 140}, {30, 0}};
+  const auto has = [](std::int64_t s, std::int64_t row, std::int64_t column) {
+    return (s + row + column) % 2 != 0;
+  };
+  std::vector<std::int64_t> queries, keys;
+  std::vector<std::int32_t> queryStarts{0}, keyStarts{0};
+  std::vector<std::vector<half>> q, k, v, dO;
+  std::vector<std::vector<double>> o, dq, dk, dv;
+  std::vector<std::uint8_t> all;
+  for (const auto &[Sq, Sk] : lengths) {
+    const auto s = static_cast<std::int64_t>(queries.size());
+    Data<half> data({1, H, 1, Sq, Sk, D, D});
+    const Results own = expected(
+        data, unmodified, [&](const Place &at) { return has(s, at.query / size, at.key / size); },
+        0.25);
+    const auto isSeen = [&](std::int64_t key) {
+      return (Sq > 0 && has(s, 0, key / size)) || (Sq > size && has(s, 1, key / size));
+    };
+    for (std::int64_t j = 0; j < Sk; ++j)
+      for (std::int64_t d = 0; d < D && !isSeen(j); ++d)
+        data.k[static_cast<std::size_t>(j * D + d)] = data.v[static_cast<std::size_t>(j * D + d)] =
+            half(NAN);
+    queries.push_back(Sq);
+    keys.push_back(Sk);
+    queryStarts.push_back(queryStarts.back() + static_cast<std::int32_t>(Sq));
+    keyStarts.push_back(keyStarts.back() + static_cast<std::int32_t>(Sk));
+    for (auto [to, from] : {std::pair{&q, &data.q}, {&k, &data.k}, {&v, &data.v}, {&dO, &data.dO}})
+      to->push_back(*from);
+    for (auto [to, from] : {std::pair{&o, &own.o}, {&dq, &own.dq}, {&dk, &own.dk}, {&dv, &own.dv}})
+      to->push_back(*from);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        all.push_back(has(s, i, j));
+  }
+  const auto mask = device.allocate<bool>(all.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+  const auto visibility =
+      flash::block_list(tensor(mask, {std::ssize(lengths), 1, rows, columns}), size, size);
+  const auto put = [&](const auto &of, const auto &counts, std::int64_t heads) {
+    const auto packed = packedRows(of, counts, heads, D);
+    return tensor(device.upload(packed), {std::ssize(packed) / heads / D, heads, D});
+  };
+  const auto inQ = put(q, queries, H), inK = put(k, keys, 1), inV = put(v, keys, 1),
+             inDO = put(dO, queries, H);
+  const Tensor<const std::int32_t, 1> cuQ = tensor(device.upload(queryStarts),
+                                                   {std::ssize(queryStarts)}),
+                                      cuK =
+                                          tensor(device.upload(keyStarts), {std::ssize(keyStarts)});
+  const Stream stream = device.stream();
+  const auto [out, lse] =
+      flash::attend(stream, inQ, inK, inV, cuQ, cuK, flash::plain(), visibility, {.scale = 0.25});
+  expectNear(out, packedRows(o, queries, H, D), 4e-3, "o");
+  const auto gradients = flash::backward(stream, inQ, inK, inV, cuQ, cuK, out, lse, inDO,
+                                         flash::plain(), visibility, {.scale = 0.25});
+  expectNear(gradients.dq, packedRows(dq, queries, H, D), 4e-3, "dq");
+  expectNear(gradients.dk, packedRows(dk, keys, 1, D), 4e-3, "dk");
+  expectNear(gradients.dv, packedRows(dv, keys, 1, D), 4e-3, "dv");
 }
 
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
@@ -214,14 +354,8 @@ TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
                     return s + at.by_distance(table);
                   },
                   operand(2, 3))),
-              HasSubstr("flash::backward: a learned operand of packed sequences is [2, 1, 3], but "
-                        "has to be [1, 1 or H, W] for H=2"));
-  EXPECT_THAT(gradients(flash::scores(
-                  [](flash::Score s, const flash::At &at,
-                     const flash::Learned<flash::Along::keys> &of) { return s + at.per_key(of); },
-                  operand(1, 4))),
-              HasSubstr("flash::backward: over packed sequences only learned operands along heads "
-                        "and distances have gradients"));
+              HasSubstr("flash::backward: a learned operand is [2, 1, 3], but has to be [1 or B, 1 "
+                        "or H, W] for B=1, H=2"));
 }
 
 } // namespace

@@ -62,6 +62,12 @@ struct ListConfig {
 SECTILE_CONFIG(ListConfig, m, n, warps, ofQueries)
 void traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists, const Int &queries,
                 const Int &keys, const AnyVisibility &visibility);
+// The same of packed sequences: [1, H, programs, 1 + others] of programs as their launches have.
+// queries, keys: tokens of all sequences.
+void tracePackedLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
+                      const View<const std::int32_t, 1> &queryStarts,
+                      const View<const std::int32_t, 1> &keyStarts, const Int &queries,
+                      const Int &keys, const AnyVisibility &visibility);
 
 // The forward pass of one program, or of one after another.
 template <class T, class Out>
@@ -155,6 +161,12 @@ template <class T>
 void tracePackedKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
                              const View<T, 3> &dk, const View<T, 3> &dv, const Numbers &numbers,
                              const Modifier &modifier, const AnyVisibility &visibility);
+// As tracePairGradients: queries and keys are counted from the beginning of each sequence, and
+// where a sequence has no such pair its gradient is 0.
+template <class T>
+void tracePackedPairGradients(const PairConfig &config, const PackedBackwardTensors<T> &tensors,
+                              const View<float, 4> &gradient, const Numbers &numbers,
+                              const Modifier &modifier, const AnyVisibility &visibility);
 
 // Keys and values in pages, forward.
 struct PageConfig {

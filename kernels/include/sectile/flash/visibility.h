@@ -325,10 +325,11 @@ struct BlockList {
   std::function<Bool(const Int &block)> has = {}; // for gradients of a bias
 };
 // Lists of a launch: of each block of a batch and head how many others there are, and then their
-// numbers, in order.
+// numbers, in order. Of packed sequences the blocks of all are counted as programs are, in the
+// place of one batch.
 struct BlockLists {
   View<const std::int32_t, 4> lists;
-  BlockList of(const Sequence &sequence, const Int &block) const;
+  BlockList of(const Int &batch, const Int &head, const Int &block) const;
 };
 SECTILE_STRUCT(BlockLists, lists)
 struct NoLists {};
@@ -361,8 +362,9 @@ protected:
 template <Visible V> class Erased final : public AnyVisibility {
 public:
   // lists: of the blocks that the launch is of; none: loops go over all blocks of intervals.
-  explicit Erased(const V &visibility, const ListsOf<V> *lists = nullptr)
-      : visibility(visibility), lists(lists) {}
+  // packedSize: of packed sequences, the tokens of such a block.
+  explicit Erased(const V &visibility, const ListsOf<V> *lists = nullptr, int packedSize = 0)
+      : visibility(visibility), lists(lists), packedSize(packedSize) {}
   Interval keysOf(const Sequence &sequence, const Int &query) const override {
     return flash::keysOf(visibility, sequence, query);
   }
@@ -371,10 +373,10 @@ public:
   }
   std::optional<Bool> sees(const At &at) const override { return flash::sees(visibility, at); }
   std::optional<BlockList> keyBlocks(const Sequence &sequence, const Int &block) const override {
-    return listed(sequence, block);
+    return listed(sequence, sequence.firstQuery, block);
   }
   std::optional<BlockList> queryBlocks(const Sequence &sequence, const Int &block) const override {
-    return listed(sequence, block);
+    return listed(sequence, sequence.firstKey, block);
   }
   std::optional<Bool> isWhole(const At &at) const override {
     if constexpr (hasBlocks<V>)
@@ -386,15 +388,20 @@ public:
 
 private:
   std::optional<BlockList> listed([[maybe_unused]] const Sequence &sequence,
+                                  [[maybe_unused]] const Int &firstToken,
                                   [[maybe_unused]] const Int &block) const {
-    if constexpr (hasBlocks<V>)
+    if constexpr (hasBlocks<V>) {
+      if (lists && packedSize)
+        return lists->of(0, sequence.head, firstToken / packedSize + sequence.batch + block);
       if (lists)
-        return lists->of(sequence, block);
+        return lists->of(sequence.batch, sequence.head, block);
+    }
     return {};
   }
 
   const V &visibility;
   const ListsOf<V> *lists;
+  int packedSize;
 };
 
 } // namespace sectile::flash
