@@ -1,6 +1,7 @@
 // Inputs, the two ways to run, and the comparison.
 #include "tests/fuzz/programs/Run.h"
 #include "codegen/virtual/VirtualObject.h"
+#include "jit/CodeSource.h"
 #include "jit/interpreter/Interpreter.h"
 #include "jit/virtual/Machine.h"
 #include "jit/virtual/Program.h"
@@ -71,7 +72,7 @@ llvm::Expected<Outputs> runOnChip(ModuleOp module, const Inputs &inputs, const S
   Device opened = Device::open(setting.target);
   runtime::DeviceImpl &device = *opened.impl();
   OwningOpRef<ModuleOp> copy = module.clone();
-  auto artifact = device.compile(*copy, setting.compile, nullptr);
+  auto artifact = runtime::compileFor(device, *copy, setting.compile);
   if (!artifact)
     return artifact.takeError();
   std::shared_ptr<runtime::LoadedKernel> kernel = device.load(*artifact);
