@@ -68,6 +68,7 @@ KernelSpec sectile::attentionVarlenSpec() {
        seedOffsetArgument(),
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
+  addPersistentPrograms(spec);
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
                   {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};
@@ -104,9 +105,11 @@ KernelSpec sectile::attentionVarlenSpec() {
 
 void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                            const flash::detail::Launcher &launch) {
-  const flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  const std::int64_t blocks = packedBlocks(use.call, "Tq", chosen.m), heads = use.call.extent("Hq");
+  const std::optional<Grid> persistent = persistentGrid(use, numbers, chosen, blocks, heads);
   launch(use, {.of = flash::detail::Launch::Of::all,
-               .grid = Grid(packedBlocks(use.call, "Tq", chosen.m), use.call.extent("Hq")),
+               .grid = persistent ? *persistent : Grid(blocks, heads),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, groupOf(use.call)),
                .sinks = sinksOf(use)});

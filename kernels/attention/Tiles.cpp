@@ -173,14 +173,6 @@ Units unitsOf(DType dtype, const std::string &target) {
 // What decides how warpgroups share the forward pass.
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
-  // Only the mean length of packed sequences is known here. Their options change no tiles.
-  if (call.extents.contains("Tq")) {
-    const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
-    situation.single = narrow || call.extent("Tq") / sequences < 1024;
-    situation.keys = std::numeric_limits<double>::infinity();
-    situation.options = 0;
-    return;
-  }
   const std::int64_t queries = situation.queries,
                      heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
                      count = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
@@ -203,8 +195,29 @@ bool sumsInAnyOrder(const Invocation &call) {
          visiblePairs(call) * double(call.extent("D") + call.extent("Dv")) / 2 >= enough;
 }
 
-Situation situationOf(Pass pass, const Invocation &call, const std::string &target) {
-  Situation situation{.units = unitsOf(operandType(call), target),
+// Where a packed sequence lies takes registers that others have for options and wide rows.
+void leaveRegisters(Situation &situation, Pass pass) {
+  if (situation.width > 128 || (situation.options & (dropout | lambda)))
+    situation.spread = false;
+  if (pass == Pass::keyGradients && (situation.options & scores))
+    situation.options |= bias | softcap;
+}
+
+// Packed sequences as a batch of their mean length, which is all that is known here.
+Invocation asBatch(Invocation call) {
+  if (!call.extents.contains("Tq"))
+    return call;
+  const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
+  call.extents["B"] = sequences;
+  call.extents["Sq"] = call.extent("Tq") / sequences;
+  call.extents["Sk"] = call.extent("Tk") / sequences;
+  return call;
+}
+
+Situation situationOf(Pass pass, const Invocation &given, const std::string &target) {
+  const Units units = unitsOf(operandType(given), target);
+  const Invocation call = units == warpgroups ? asBatch(given) : given;
+  Situation situation{.units = units,
                       .width = std::max(call.extent("D"), call.extent("Dv")),
                       .queries = extentOr0(call, "Sq")};
   const std::pair<const char *, Option> names[] = {
@@ -218,6 +231,8 @@ Situation situationOf(Pass pass, const Invocation &call, const std::string &targ
     lookAtBlocks(situation, call, target);
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
+  if (units == warpgroups && call.extents.contains("Tq"))
+    leaveRegisters(situation, pass);
   return situation;
 }
 

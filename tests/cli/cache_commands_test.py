@@ -165,7 +165,8 @@ def test_show_is_true():
     assert "columns=256" in shown["options"] and shown["chip"] in shown["target"]
     version = done("--version").out.split()
     llvm = f"llvm {version[3].rstrip(')')} build {build_id('libLLVM')} mlir build {build_id('libMLIR')}"
-    assert shown["compiler"] == f"sectile {version[1]} build {build_id()} {llvm}"
+    ours = f"build {build_id()} runtime build {build_id('libsectile_rt')}"
+    assert shown["compiler"] == f"sectile {version[1]} {ours} {llvm}"
     for field in set(shown) & set(entry):
         assert shown[field] == entry[field], field
     text = done("cache", "show", entry["entry"][:6], env=cache()).out

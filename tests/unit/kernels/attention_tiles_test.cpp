@@ -247,18 +247,36 @@ TEST_P(AttentionTiles, AreTakenAndCompileAsPlanned) {
 }
 
 // What finds a program's sequence needs no whole block of threads: a producer partition still
-// copies.
+// copies, also for programs that do one block after another, and nothing is spilled for it.
 TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
-  for (const std::int64_t width : {128, 256}) {
-    const Invocation call =
-        resolveTypical(findKernel("attention_varlen"), "f16",
-                       {{"Tq", 16384}, {"Tk", 16384}, {"B1", 17}, {"D", width}, {"Dv", width}},
-                       {{"causal", "true"}}, {});
-    ASSERT_EQ(ownChoice(call, "sm_90a").at("overlap"), 1);
+  const Target chip = llvm::cantFail(Target::get("sm_90a"));
+  std::optional<unsigned> most;
+  const auto expect = [&](const Invocation &call, const std::string &part, bool overlaps) {
+    SCOPED_TRACE(part);
     std::vector<Remark> remarks;
     const runtime::RecordRemarks record(remarks);
-    const BoundKernel bound = bindKernel(call, ownChoice(call, "sm_90a"));
-    expectSchedule(runtime::CodeAccess::emit(bound.part("attention_varlen"), "sm_90a", "ptx"),
-                   remarks, true);
-  }
+    const std::string code = runtime::CodeAccess::emit(
+        bindKernel(call, ownChoice(call, "sm_90a")).part(part), "sm_90a", "ptx");
+    expectSchedule(code, remarks, overlaps);
+    most = std::max(most, spillsOf(code, chip));
+  };
+  for (const std::int64_t width : {64, 128, 256})
+    for (const std::int64_t sequences : {4, 16}) {
+      SCOPED_TRACE(std::to_string(sequences) + " of width " + std::to_string(width));
+      const auto of = [&](const char *kernel) {
+        return resolveTypical(
+            findKernel(kernel), "f16",
+            {{"Tq", 16384}, {"Tk", 16384}, {"B1", sequences + 1}, {"D", width}, {"Dv", width}},
+            {{"causal", "true"}}, {});
+      };
+      const Invocation forward = of("attention_varlen"), backward = of("attention_varlen_backward");
+      EXPECT_EQ(ownChoice(forward, "sm_90a").at("persistent"), width < 256 && sequences == 16);
+      expect(forward, "attention_varlen", true);
+      // Narrow blocks that share a multiprocessor do as well.
+      expect(backward, "attention_varlen_backward_q", width > 64);
+      expect(backward, "attention_varlen_backward_kv", width > 64 || sequences == 4);
+    }
+  if (!most)
+    GTEST_SKIP() << "spills are not looked at: there is no ptxas";
+  EXPECT_EQ(*most, 0u);
 }
