@@ -173,6 +173,10 @@ Units unitsOf(DType dtype, const std::string &target) {
 // What decides how warpgroups share the forward pass.
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
+  // Of packed sequences, many of these would be shorter than a block of two warpgroups.
+  situation.single = call.extents.contains("Tq") && situation.queries < (narrow ? 2048 : 1024);
+  if (situation.single)
+    return;
   const std::int64_t queries = situation.queries,
                      heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
                      count = ceilDiv(queries, 128) * heads, units = multiprocessors(target);
@@ -197,8 +201,6 @@ bool sumsInAnyOrder(const Invocation &call) {
 
 // Where a packed sequence lies takes registers that others have for options and wide rows.
 void leaveRegisters(Situation &situation, Pass pass) {
-  if (situation.width > 128 || (situation.options & (dropout | lambda)))
-    situation.spread = false;
   if (pass == Pass::keyGradients && (situation.options & scores))
     situation.options |= bias | softcap;
 }
@@ -231,8 +233,11 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
     lookAtBlocks(situation, call, target);
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
-  if (units == warpgroups && call.extents.contains("Tq"))
+  if (units == warpgroups && call.extents.contains("Tq")) {
+    // Of sequences of different lengths some programs would get all that is long.
+    situation.spread = false;
     leaveRegisters(situation, pass);
+  }
   return situation;
 }
 
