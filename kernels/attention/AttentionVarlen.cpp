@@ -68,7 +68,6 @@ KernelSpec sectile::attentionVarlenSpec() {
        seedOffsetArgument(),
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
-  addPersistentPrograms(spec);
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
                   {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};
@@ -105,11 +104,9 @@ KernelSpec sectile::attentionVarlenSpec() {
 
 void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                            const flash::detail::Launcher &launch) {
-  flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
-  const std::int64_t blocks = packedBlocks(use.call, "Tq", chosen.m), heads = use.call.extent("Hq");
-  const std::optional<Grid> persistent = persistentGrid(use, numbers, chosen, blocks, heads);
+  const flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
   launch(use, {.of = flash::detail::Launch::Of::all,
-               .grid = persistent ? *persistent : Grid(blocks, heads),
+               .grid = Grid(packedBlocks(use.call, "Tq", chosen.m), use.call.extent("Hq")),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, groupOf(use.call)),
                .sinks = sinksOf(use)});

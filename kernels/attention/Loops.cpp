@@ -187,25 +187,15 @@ void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTens
                                const Numbers &numbers, const Modifier &modifier,
                                const AnyVisibility &visibility) {
   const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks] = tensors;
-  auto attendBlock = [&](const PackedBlock &at, const Int &head) {
-    const Int kvHead = head / numbers.group;
-    const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-    const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
-    visibility.require(scores.sequence);
-    attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
-              own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
-              own.queries.of(lse.at(head)), scores,
-              config.sinks ? sinks.at(head) : View<const float, 1>());
-  };
-  if (config.persistent) {
-    const PackedBlocks blocks(queryStarts, q.extent(0), q.extent(1), config.m, config.pairs);
-    for (auto i : range(0, blocks.size(), {.warp_specialize = config.overlap})) {
-      const auto [at, head] = blocks.at(i);
-      attendBlock(at, head);
-    }
-  } else {
-    attendBlock(packedBlock(queryStarts, q.extent(0), config.m, queryBlock()), program_id(1));
-  }
+  const Int head = program_id(1), kvHead = head / numbers.group;
+  const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, queryBlock());
+  const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+  const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
+  visibility.require(scores.sequence);
+  attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
+            own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
+            own.queries.of(lse.at(head)), scores,
+            config.sinks ? sinks.at(head) : View<const float, 1>());
 }
 
 template <class T>

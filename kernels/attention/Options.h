@@ -2,7 +2,6 @@
 // launches and references make of both.
 #pragma once
 #include "kernels/Use.h"
-#include <optional>
 #include <sectile/flash.h>
 
 namespace sectile {
@@ -107,12 +106,6 @@ void launchForward(Use &use, const AttentionNumbers &numbers, bool modified,
 void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
                      std::span<const flash::detail::LearnedGradient> learned,
                      const GradientTensors &tensors, const flash::detail::Launcher &launch);
-
-// The grid of programs that do one block after another, of `blocks` blocks of each head, and the
-// order in which they do, for `chosen`; none where each block has a program of its own.
-std::optional<Grid> persistentGrid(const Use &use, const AttentionNumbers &numbers,
-                                   flash::LoopConfig &chosen, std::int64_t blocks,
-                                   std::int64_t heads);
 
 // All launches of `attention`, and of `attention_backward`. Earlier launches of the call may have
 // written any of the tensors, q and k for gradients only if there are queries.

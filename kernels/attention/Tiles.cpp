@@ -234,8 +234,7 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
   if (units == warpgroups && call.extents.contains("Tq")) {
-    // Of sequences of different lengths some programs would get all that is long.
-    situation.spread = false;
+    situation.spread = false; // programs end with their block
     leaveRegisters(situation, pass);
   }
   return situation;

@@ -24,23 +24,6 @@ inline Tokens tokensOf(const View<const std::int32_t, 1> &starts, const Int &s, 
   return {first, maximum(0, start(s + 1) - first)};
 }
 
-// The last of the sequences whose first block, as firstBlock(s) counts, is not behind `program`.
-template <class FirstBlock>
-Int sequenceOf(const Int &sequences, const Int &program, FirstBlock &&firstBlock) {
-  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
-  Int halvings = 0;
-  for (int bit = 0; bit < 30; ++bit)
-    halvings += where(sequences > (1 << bit), 1, 0);
-  Int sequence = 0, end = maximum(sequences, 1);
-  for ([[maybe_unused]] auto halving : range(0, halvings)) {
-    const Int middle = (sequence + end) / 2;
-    const Bool isBehind = firstBlock(middle) > program;
-    end = where(isBehind, middle, end);
-    sequence = where(isBehind, sequence, middle);
-  }
-  return sequence;
-}
-
 // Blocks of `size` rows, `rows` of which are of one token, are counted through all sequences, each
 // of which begins a new one: those of sequence s have the numbers from starts[s] * rows / size + s
 // on, as many as it needs or one more, wherever it begins.
@@ -58,61 +41,21 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
     // All rows may be more than 32 bits hold.
     return token / size * rows + token % size * rows / size + s;
   };
-  const Int sequence = sequenceOf(sequences, program, firstBlock);
+  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
+  Int halvings = 0;
+  for (int bit = 0; bit < 30; ++bit)
+    halvings += where(sequences > (1 << bit), 1, 0);
+  Int sequence = 0, end = maximum(sequences, 1);
+  for ([[maybe_unused]] auto halving : range(0, halvings)) {
+    const Int middle = (sequence + end) / 2;
+    const Bool isBehind = firstBlock(middle) > program;
+    end = where(isBehind, middle, end);
+    sequence = where(isBehind, sequence, middle);
+  }
   const Int block = program - firstBlock(sequence);
   return {sequence, block,
           block >= 0 && block * size / rows < tokensOf(starts, sequence, total).length};
 }
-
-// The blocks of all heads, for programs that do one after another, as Blocks has those of a batch:
-// in causal order a program does pairs of blocks that are as long as any other pair of the
-// sequence. First come as many of each sequence as multiples of `rows` lie between its first token
-// and the next sequence's: all of these exist. The one that a sequence may need more comes last,
-// the first of its queries, which are the fastest: programs would differ in how many of these
-// exist.
-class PackedBlocks {
-public:
-  PackedBlocks(const View<const std::int32_t, 1> &starts, const Int &total, const Int &heads,
-               int rows, bool pairs)
-      : starts(starts), total(total), sequences(maximum(starts.extent(0) - 1, 1)),
-        heads(pairs ? heads / 2 : heads), rows(rows), pairs(pairs) {
-    count = cdiv((total / rows + sequences) * this->heads - program_id(0), num_programs(0));
-    if (pairs)
-      count = 2 * count;
-  }
-
-  struct Block {
-    PackedBlock at;
-    Int head;
-  };
-  // Of this program, counted from 0 up to count().
-  Block at(const Int &number) const {
-    const Int turn = pairs ? number / 2 : number, second = pairs ? number % 2 : 0;
-    const Int task = maximum(program_id(0) + turn * num_programs(0), 0), counted = total / rows,
-              last = maximum(task - counted * heads, 0), each = maximum(counted, 1);
-    const Bool isLast = task >= counted * heads;
-    const Int head = where(isLast, last / sequences, task / each), program = task % each;
-    auto firstBlock = [&](const Int &s) { return tokensOf(starts, s, total).first / rows; };
-    const Int sequence =
-        where(isLast, last % sequences, sequenceOf(sequences, program, firstBlock));
-    const Tokens tokens = tokensOf(starts, sequence, total);
-    const Int first = tokens.first / rows, own = (tokens.first + tokens.length) / rows - first,
-              all = cdiv(tokens.length, rows);
-    Int place = program - first;
-    if (pairs)
-      place = where(second == 0, place, own - 1 - place);
-    place = where(isLast, own, place);
-    return {{sequence, maximum(all - 1 - place, 0), place >= 0 && place < all},
-            pairs ? 2 * head + second : head};
-  }
-  const Int &size() const { return count; }
-
-private:
-  View<const std::int32_t, 1> starts;
-  Int total, sequences, heads, count = 0;
-  int rows;
-  bool pairs;
-};
 
 // One packed sequence: its tokens among the queries, and among the keys.
 struct PackedSequence {

@@ -281,7 +281,7 @@ private:
       return "it has a hint for the cache";
     if (mayBeWrittenBefore(load))
       return "the kernel may write it before";
-    std::string why = whyNoTensorBlock(*blockOf(load), contiguity);
+    std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
     if (!why.empty())
       return why;
     if (std::string none = whyNoBoxes(tileType(tile), denseAxis(load, tile)); !none.empty())

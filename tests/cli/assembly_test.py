@@ -22,7 +22,6 @@ KNOWN_SPILLS = {
     "scaled_matmul persistent=1 f8e4m3": 16,
     "scaled_matmul persistent=1 bias f8e4m3": 20,
     "attention D=256,Dv=256 persistent=1 bias f16": 148,  # not the default
-    "attention_varlen D=256,Dv=256 persistent=1 bias f16": 212,  # nor here
     "rope_attention attention D=256,Dv=256 persistent=1 bias f16": 148,  # nor here
     "exposb_attention attention D=256,Dv=256 persistent=1 bias f16": 164,  # nor here
     "attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,

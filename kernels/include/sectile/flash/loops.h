@@ -129,8 +129,7 @@ void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tens
                         const Modifier &modifier, const AnyVisibility &visibility);
 
 // Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
-// without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts;
-// of the forward pass it may do one after another.
+// without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts.
 template <class T> struct PackedForwardTensors {
   View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
   View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
