@@ -1,5 +1,6 @@
 // Attention over packed sequences, forward and backward.
 #include "AttentionTest.h"
+#include "tests/unit/Processes.h"
 #include <cstring>
 #include <gmock/gmock.h>
 #include <numeric>
@@ -117,6 +118,26 @@ TEST_P(Attention, SequencesDoNotKnowOfEachOther) {
   const auto whole = execute(device, both, config, inputs).outputs[0];
   const auto part = execute(device, one, config, parts).outputs[0];
   EXPECT_TRUE(std::equal(part.data.begin(), part.data.end(), whole.data.begin()));
+}
+
+// A warp of their own copies on sm_90a: what is left at either end of a sequence, at both or at
+// none, and nothing.
+TEST_P(Attention, NarrowRowsByTheEngine) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
+  const Config config{{"m", 128}, {"n", 64}, {"warps", 8}, {"stages", 2}, {"overlap", 1}};
+  for (const auto &queries : {std::vector<std::int32_t>{256, 128, 384}, {130, 0, 257, 1, 64}, {}})
+    for (const char *causal : {"false", "true"}) {
+      std::vector<std::int32_t> keys = queries;
+      if (keys.size() > 1)
+        std::swap(keys[0], keys[1]);
+      expectRight(device, packed({"attention_varlen",
+                                  {{"Hq", 2}, {"D", 16}, {"Dv", 16}},
+                                  {{"causal", causal}},
+                                  {},
+                                  "f16",
+                                  config},
+                                 queries, keys));
+    }
 }
 
 // Every other sequence is NaN. No product of another one may see that: not even a zero times it.
