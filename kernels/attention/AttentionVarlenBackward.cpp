@@ -102,13 +102,12 @@ KernelSpec sectile::attentionVarlenBackwardSpec() {
              dbias);
       });
     };
-    launchVarlenGradients(use, numbers, modifiesScores(use, numbers), {}, launchEach);
+    launchVarlenGradients(use, numbers, modifiesScores(use, numbers), launchEach);
   };
   return spec;
 }
 
 void sectile::launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
-                                    std::span<const flash::detail::LearnedGradient> learned,
                                     const flash::detail::Launcher &launch) {
   using flash::detail::Launch;
   const Invocation &call = use.call;
@@ -130,11 +129,7 @@ void sectile::launchVarlenGradients(Use &use, const AttentionNumbers &numbers, b
               .numbers = launchNumbers(use, numbers, groupOf(call)),
               .logs = logs,
               .delta = delta};
-  for (const auto &of : learned)
-    each.learned.push_back(use.workspace<float, 4>({1, heads, each.grid.x, of.gradient.extent(3)}));
   launch(use, each);
-  for (std::size_t i = 0; i < learned.size(); ++i)
-    addShared(use, each.learned[i], learned[i].gradient);
   each.of = Launch::Of::keys;
   each.grid = Grid(packedBlocks(call, "Tk", forKeys.n), call.extent("Hkv"));
   each.config = forKeys;

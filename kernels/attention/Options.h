@@ -121,7 +121,6 @@ void addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradi
 void launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                   const flash::detail::Launcher &launch);
 void launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
-                           std::span<const flash::detail::LearnedGradient> learned,
                            const flash::detail::Launcher &launch);
 // Parts [B, H, parts, W] become a gradient [B or 1, H or 1, 1, W]: what shares an element is added
 // up in an order that the extents fix.

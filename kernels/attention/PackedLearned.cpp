@@ -84,7 +84,7 @@ void sectile::launchPackedGradients(Use &use, const AttentionNumbers &numbers, b
   };
   std::vector<Tensor<float, 4>> parts;
   int size = 0; // queries of a program that has a part
-  launchVarlenGradients(use, numbers, modified, {}, [&](Use &use, Launch each) {
+  launchVarlenGradients(use, numbers, modified, [&](Use &use, Launch each) {
     const bool ofQueries = each.of == Launch::Of::queries;
     if (ofQueries)
       size = each.config.m;
