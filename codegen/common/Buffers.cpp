@@ -239,8 +239,13 @@ static bool isReadByLanes(cta::MbarrierArriveOp arrive, const Target &target) {
 void emitMbarrierArrive(KernelEmitter &emitter, cta::MbarrierArriveOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
+  const bool isRead = isReadByLanes(op, emitter.target);
+  // The engine writes the slot next, through another proxy: without a fence a read that is under
+  // way may get what it writes. One did, on an H100, beside dots that kept shared memory busy.
+  if (isRead)
+    emitter.hooks.proxyFence(b);
   // One lane says what all of them did.
-  if (op.getWritten() || isReadByLanes(op, emitter.target))
+  if (op.getWritten() || isRead)
     emitter.hooks.warpBarrier(b);
   llvm::Value *isFirst = b.CreateIsNull(emitter.laneIndex());
   if (op.getWhen())

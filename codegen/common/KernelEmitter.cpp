@@ -6,6 +6,7 @@
 #include "codegen/common/DebugLog.h"
 #include "codegen/common/Dots.h"
 #include "codegen/common/SmallFloats.h"
+#include "codegen/common/Words.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/Clusters.h"
 #include "passes/analysis/MemoryOrder.h"
@@ -570,15 +571,20 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::DotWaitOp wait) {
         Registers known = registers(wait.getDot());
         const size_t count = known.size();
-        if (wait.getBefore())
-          for (llvm::Value *value : registers(wait.getBefore()))
-            known.push_back(b.CreateBitCast(value, known.front()->getType()));
+        llvm::Type *word = known.front()->getType(), *type = nullptr;
+        unsigned perWord = 1;
+        if (wait.getBefore()) {
+          const Registers before = registers(wait.getBefore());
+          type = before.front()->getType();
+          perWord = word->getPrimitiveSizeInBits() / type->getPrimitiveSizeInBits();
+          for (size_t first = 0; first < before.size(); first += perWord)
+            known.push_back(packWords(b, ArrayRef(before).slice(first, perWord), word));
+        }
         hooks.warpgroupWait(b, wait.getPending(), known);
         if (wait.getAfter()) {
-          llvm::Type *type = registers(wait.getBefore()).front()->getType();
           Registers after;
           for (llvm::Value *value : ArrayRef<llvm::Value *>(known).drop_front(count))
-            after.push_back(b.CreateBitCast(value, type));
+            unpackWords(b, value, type, perWord, after);
           define(wait.getAfter(), std::move(after));
         }
         known.resize(count);

@@ -320,10 +320,13 @@ void lowerWgmmaSums(CallInst &call) {
 void lowerWgmmaOperand(CallInst &call) {
   IRBuilder<> b(&call);
   const unsigned count = call.arg_size();
-  std::string text;
+  // ptxas 13.0 looks for reads by dots in flight within an iteration only. It takes moves out, and
+  // has arithmetic ahead of a wait that ends the dot of the iteration before, in the registers that
+  // this reads. What it does not know before is which lanes are here: all.
+  std::string text = "{\n\t.reg .b32 lanes;\n\tactivemask.b32 lanes;";
   for (unsigned i = 0; i < count; ++i)
-    text += (i ? "\n\tmov.b32 $" : "mov.b32 $") + std::to_string(i) + ", $" +
-            std::to_string(count + i) + ";";
+    text += "\n\tand.b32 $" + std::to_string(i) + ", $" + std::to_string(count + i) + ", lanes;";
+  text += "\n\t}";
   // Where they are written says the order of waits, which is that of all with side effects. The
   // first is written before the last is read.
   const SmallVector<Value *> words(call.args());

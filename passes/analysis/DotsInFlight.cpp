@@ -20,8 +20,10 @@ constexpr unsigned mostDots = 7;
 
 class Walk {
 public:
-  /// `checks`: whether waits have their numbers, and reads of registers are looked at.
-  explicit Walk(bool checks) : checks(checks) {}
+  /// What a walk looks at beside the numbers of dots: nothing, as waits have no numbers yet; dots
+  /// that are started again; or registers that are written.
+  enum Checks { None, Starts, Registers };
+  explicit Walk(Checks checks) : checks(checks) {}
 
   LogicalResult run(func::FuncOp kernel) {
     State state;
@@ -90,6 +92,8 @@ private:
   }
 
   LogicalResult visit(Operation *op, State &state) {
+    if (checks == Registers && failed(checkRegisters(op, state)))
+      return failure();
     if (auto start = dyn_cast<cta::DotStartOp>(op))
       return visit(start, state);
     if (auto begin = dyn_cast<cta::DotBeginOp>(op)) {
@@ -121,10 +125,23 @@ private:
     state.sums[start] = 0;
     if (!isa<RankedTensorType>(start.getA().getType()))
       return success();
-    if (checks && state.readers.contains(start))
+    if (checks == Starts && state.readers.contains(start))
       return start.emitError("this dot is started again while the one before may still read its "
                              "left operand from registers: wait for that one first");
     state.readers[start] = 0;
+    return success();
+  }
+
+  /// What a loop carries on is written at its end.
+  static LogicalResult checkRegisters(Operation *op, const State &state) {
+    auto isWritten = [&](Value operand) {
+      auto carried = dyn_cast<BlockArgument>(operand);
+      return carried ? op == carried.getOwner()->getTerminator() : operand.getDefiningOp() == op;
+    };
+    for (const auto &[reader, later] : state.readers)
+      if (auto start = cast<cta::DotStartOp>(reader);
+          !start->hasAttr(cta::ownRegistersAttr) && isWritten(start.getA()))
+        return op->emitOpError("writes registers that a dot in flight reads");
     return success();
   }
 
@@ -157,13 +174,13 @@ private:
     return success();
   }
 
-  const bool checks;
+  const Checks checks;
 };
 
 } // namespace
 
 LogicalResult nameWaitsForDots(func::FuncOp kernel) {
-  Walk later(/*checks=*/false), inFlight(/*checks=*/true);
+  Walk later(Walk::None), inFlight(Walk::Starts);
   if (failed(later.run(kernel)))
     return failure();
   for (auto [wait, count] : later.counts)
@@ -174,6 +191,10 @@ LogicalResult nameWaitsForDots(func::FuncOp kernel) {
     if (auto named = cast<cta::DotWaitOp>(wait); count < named.getPending())
       named.setPending(count);
   return success();
+}
+
+LogicalResult checkOperandsInFlight(func::FuncOp kernel) {
+  return Walk(Walk::Registers).run(kernel);
 }
 
 } // namespace sectile

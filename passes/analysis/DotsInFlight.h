@@ -12,6 +12,11 @@ namespace sectile {
 /// read the registers of its A: they are the same for all iterations.
 mlir::LogicalResult nameWaitsForDots(mlir::func::FuncOp kernel);
 
+/// Fails, with an error there, where an operation writes the registers of a dot's A while the dot
+/// may still read them: those of an iteration are those of the next one, too. Waits have their
+/// numbers by then. Dots with registers of their own are free of that.
+mlir::LogicalResult checkOperandsInFlight(mlir::func::FuncOp kernel);
+
 } // namespace sectile
 
 #endif

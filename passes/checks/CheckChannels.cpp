@@ -18,6 +18,7 @@
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Clusters.h"
+#include "passes/analysis/DotsInFlight.h"
 #include "passes/analysis/MemoryOrder.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/Warps.h"
@@ -784,7 +785,7 @@ struct CheckChannels : sectile::impl::CheckChannelsBase<CheckChannels> {
     });
     if (failed(placed))
       return signalPassFailure();
-    if (isNeeded && failed(check(kernel, *target)))
+    if (isNeeded && (failed(check(kernel, *target)) || failed(checkOperandsInFlight(kernel))))
       signalPassFailure();
   }
 

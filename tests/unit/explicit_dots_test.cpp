@@ -40,9 +40,10 @@ struct Softmax {
 
 /// How the second product of an iteration is done.
 enum class Second {
-  Own,    ///< of the weights of this iteration, waited for at its end
-  Before, ///< of those of the iteration before, which the loop carries, beside the new ones
-  Carried ///< as `Own`, waited for in the next iteration, before its weights are written
+  Own,     ///< of the weights of this iteration, waited for at its end
+  Before,  ///< of those of the iteration before, which the loop carries, beside the new ones
+  Carried, ///< as `Own`, waited for in the next iteration, before its weights are written
+  Early    ///< the same, after its weights are written
 };
 
 /// The steps of attention after the first: both products are in flight, the first is waited for
@@ -93,9 +94,12 @@ void attend(Second second, const Tile<half> &queries, const Int &steps, Ring &ke
     for (auto step : range(1, steps)) {
       auto [weights, scale] = softmax.add(cta::wait(scoresOf(step)));
       keyRing.release();
+      Tile<half> early =
+          second == Second::Early ? cast<half>(weights) : zeros<half>(extent, extent);
       cta::InFlight scaled{cta::wait(sums) * scale};
       valueRing.release();
-      sums = cta::dot_async(cast<half>(weights), values(step), scaled);
+      sums = cta::dot_async(second == Second::Early ? early : cast<half>(weights), values(step),
+                            scaled);
     }
     acc = cta::wait(sums);
     valueRing.release();
@@ -211,7 +215,7 @@ SECTILE_INSTANTIATE_ON(ExplicitDots,
                        "interpreter,virtual:sm_80,virtual:sm_90,virtual:sm_90a,virtual:gfx942");
 
 TEST_P(ExplicitDots, AttentionWithWeightsInRegisters) {
-  for (Second second : {Second::Own, Second::Before, Second::Carried})
+  for (Second second : {Second::Own, Second::Before, Second::Carried, Second::Early})
     for (int steps : {1, 2, 5})
       expectAttention(attention(second), 2, 2 * extent, steps * extent);
 }
@@ -220,7 +224,7 @@ class ExplicitDotsOfPartitions : public ExplicitDots {};
 SECTILE_INSTANTIATE_ON(ExplicitDotsOfPartitions, "interpreter,virtual:sm_90a");
 
 TEST_P(ExplicitDotsOfPartitions, AttentionWithWeightsInRegisters) {
-  for (Second second : {Second::Own, Second::Before, Second::Carried})
+  for (Second second : {Second::Own, Second::Before, Second::Carried, Second::Early})
     for (int steps : {1, 4})
       expectAttention(attentionOfTwoPartitions(second), 1, 2 * extent, steps * extent);
 }
@@ -287,6 +291,56 @@ TEST_P(ExplicitDots, LeftOperandsOfEachType) {
   expectConverted<half, float, float>(device);
   expectConverted<std::int8_t, std::int8_t, std::int32_t>(device);
   expectConverted<half, float8_e4m3, float>(device); // promoted sums, which are never in flight
+}
+
+/// What a dot multiplies is in slots from the start, so that nothing but the wait keeps the next
+/// left operand from the registers of a dot that takes longer than it takes to compute that.
+TEST_P(ExplicitDots, NextLeftOperandBesideAWideDot) {
+  constexpr int wide = 256, steps = 12;
+  if (device.limits().max_shared_bytes < 164 * 1024)
+    GTEST_SKIP() << "four slots take 160 KiB of shared memory";
+  Kernel kernel{"squares", [](In a, In b, Out c) {
+                  constexpr int ahead = 3;
+                  cta::Channel ring(ahead + 1, tileOf(), cta::TileOf<half>{extent, wide});
+                  auto fetch = [&](const Int &step) {
+                    auto [left, right] = ring.acquire();
+                    left.copy(a.tile(extent, extent), 0, step, step < steps);
+                    right.copy(b.tile(extent, wide), step, 0, step < steps);
+                    ring.commit();
+                  };
+                  for (int step = 0; step < ahead; ++step)
+                    fetch(step);
+                  auto square = [](const Tile<half> &x) { return x * x; };
+                  cta::InFlight sums{zeros<float>(extent, wide)};
+                  auto [x, y] = ring.wait();
+                  sums = cta::dot_async(square(x.read()), y.read(), sums);
+                  for (auto step : range(1, steps)) {
+                    fetch(step + (ahead - 1));
+                    auto [left, right] = ring.wait();
+                    auto next = square(left.read());
+                    cta::wait_for_dots(0);
+                    ring.release();
+                    sums = cta::dot_async(next, right.read(), sums);
+                  }
+                  auto all = cta::wait(sums);
+                  ring.release();
+                  c.tile(extent, wide).store(0, 0, all);
+                }};
+  const std::vector<half> a = numbers(extent * extent * steps, 7, 5, 1),
+                          b = numbers(extent * steps * wide, 11, 7, 1);
+  auto c = device.allocate<float>(extent * wide);
+  kernel.launch(device.stream(), 1, tensor(device.upload(a), {extent, extent * steps}),
+                tensor(device.upload(b), {extent * steps, wide}), tensor(c, {extent, wide}));
+  const std::vector<float> got = c.download();
+  for (int row = 0; row < extent; ++row)
+    for (int column = 0; column < wide; ++column) {
+      float want = 0;
+      for (int p = 0; p < extent * steps; ++p) {
+        const float x = float(a[size_t(row * extent * steps + p)]);
+        want += x * x * float(b[size_t(p * wide + column)]);
+      }
+      ASSERT_EQ(got[size_t(row * wide + column)], want) << row << ", " << column;
+    }
 }
 
 /// One row of waits in another order than the dots: the last one is first, and the others are done
@@ -359,7 +413,8 @@ TEST(ExplicitDotsCode, RegistersOfTheLeftOperandAreItsOwn) {
   EXPECT_THAT(codeOf(attended, "sm_90a", "cta"), HasSubstr("{cta.own_registers}"));
   const std::string text = codeOf(attended, "sm_90a", "ptx");
   std::smatch copied;
-  ASSERT_TRUE(std::regex_search(text, copied, std::regex("\tmov\\.b32 (%r[0-9]+), %r[0-9]+;")));
+  ASSERT_TRUE(
+      std::regex_search(text, copied, std::regex("\tand\\.b32 (%r[0-9]+), %r[0-9]+, lanes;")));
   EXPECT_THAT(text, HasSubstr("}, {" + copied[1].str() + ", "));
 }
 

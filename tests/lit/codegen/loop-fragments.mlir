@@ -47,11 +47,12 @@ func.func @loop(%p: !tile.ptr<f16>, %out: !tile.ptr<f32>, %n: i32) attributes {t
   return
 }
 
-// A dot in flight copies its fragment to registers of its own, which the assembler would see through: the shuffles come before that.
+// A dot in flight copies its fragment to registers of its own: the shuffles come before that.
 // CHECK-LABEL: .entry flying
 // CHECK: $L__BB1_{{[0-9]+}}:
 // CHECK-COUNT-16: shfl.sync.idx.b32
-// CHECK-COUNT-16: mov.b32 %r{{[0-9]+}}, %r{{[0-9]+}};
+// CHECK: activemask.b32 lanes;
+// CHECK-COUNT-16: and.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, lanes;
 // CHECK-NOT: shfl
 // CHECK: wgmma.fence
 // CHECK-COUNT-4: wgmma.mma_async
