@@ -284,8 +284,14 @@ LogicalResult DotWaitOp::verify() {
   if (bool(before) != bool(after) || (before && before.getType() != after.getType()))
     return emitOpError("gives other tiles behind the wait than it takes before it");
   auto isNumber = [](Type type) { return elementOf(type).isIntOrFloat(); };
-  if (before && (!isNumber(before.getType()) || !isNumber(getSums().getType()) ||
-                 elementBits(before.getType()) != elementBits(getSums().getType())))
+  // Threads hold it in words of the sums' size.
+  auto isWhole = [&](Type tile) {
+    const Layout *layout = layoutOf(tile);
+    const unsigned bits = elementBits(tile), word = elementBits(getSums().getType());
+    return word % bits == 0 && (!layout || layout->numRegisters() * bits % word == 0);
+  };
+  if (before &&
+      (!isNumber(before.getType()) || !isNumber(getSums().getType()) || !isWhole(before.getType())))
     return emitOpError("takes tiles of ")
            << elementOf(before.getType()) << " with sums of " << elementOf(getSums().getType());
   return verifyOneUser(*this, getDot());

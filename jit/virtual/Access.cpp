@@ -417,7 +417,8 @@ void Block::reportConflict(const Thread &thread, uint32_t site, const Conflict &
   case FindingKind::MissingProxyFence:
     report(conflict.kind, thread, site,
            placeOf(site) + " of " + where + ", which " + other +
-               " wrote without a fence.proxy.async behind it: " + placeOf(conflict.otherSite));
+               (conflict.otherWrote ? " wrote" : " read") +
+               " without a fence.proxy.async behind it: " + placeOf(conflict.otherSite));
     break;
   case FindingKind::Uninitialized:
     report(conflict.kind, thread, site,

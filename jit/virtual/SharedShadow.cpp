@@ -114,7 +114,7 @@ std::optional<Conflict> SharedShadow::unorderedAgentRead(const Actor &actor,
   return std::nullopt;
 }
 
-// A fence counts for its thread's writes before it, where the reader has seen the thread after it.
+// A fence counts for its thread's accesses before it, where the agent has seen the thread after it.
 bool SharedShadow::isFenced(const Actor &reader, uint32_t writer, uint32_t clock) const {
   if (writer >= threadCount)
     return true;
@@ -199,7 +199,35 @@ std::optional<Conflict> SharedShadow::issueByAgent(const Actor &actor, uint32_t 
       return Conflict{FindingKind::MissingProxyFence, i, cell.writeThread, cell.writeSite, true};
     checked = &cell;
   }
+  if (auto conflict = unseenRead(actor, offset, bytes))
+    return conflict;
   return issue(actor, offset, bytes);
+}
+
+// A read by a thread that an agent's write is not ordered after, or else by no fence.
+std::optional<Conflict> SharedShadow::unseenRead(const Actor &actor, uint32_t offset,
+                                                 uint32_t bytes) const {
+  std::optional<Conflict> unfenced;
+  for (const std::vector<Readers> &row : readers) {
+    if (row.empty())
+      continue;
+    const auto warp = uint32_t(&row - readers.data());
+    Readers checked{};
+    for (uint32_t i = offset; i < offset + bytes; ++i) {
+      const Readers &entry = row[i];
+      if (entry.clock < origin || (entry.clock == checked.clock && entry.lanes == checked.lanes))
+        continue;
+      for (uint64_t lanes = entry.lanes; lanes; lanes &= lanes - 1) {
+        const uint32_t thread = warp * warpSize + uint32_t(std::countr_zero(lanes));
+        if (actor.isUnordered(thread, entry.clock))
+          return Conflict{FindingKind::SharedRace, i, thread, cells[i].readSite, false};
+        if (!unfenced && !isFenced(actor, thread, entry.clock))
+          unfenced = Conflict{FindingKind::MissingProxyFence, i, thread, cells[i].readSite, false};
+      }
+      checked = entry;
+    }
+  }
+  return unfenced;
 }
 
 void SharedShadow::land(const Actor &actor, uint32_t offset, uint32_t bytes) {

@@ -28,16 +28,16 @@ public:
   // An asynchronous copy: its bytes may be touched by no one between the two.
   std::optional<Conflict> issue(const Actor &actor, uint32_t offset, uint32_t bytes);
   void land(const Actor &actor, uint32_t offset, uint32_t bytes);
-  // The same of a copy that an agent makes, through the asynchronous proxy: what threads wrote
-  // there must be fenced.
+  // The same of a copy that an agent makes, through the asynchronous proxy: what threads wrote and
+  // read there must be fenced.
   std::optional<Conflict> issueByAgent(const Actor &actor, uint32_t offset, uint32_t bytes);
   void landByAgent(uint32_t agent, uint32_t clock, uint32_t offset, uint32_t bytes);
   // The bytes become those of an mbarrier, which nothing else may touch, or cease to be.
   void setBarrier(uint32_t offset, uint32_t bytes, bool is);
   // A read by an agent, through the asynchronous proxy: what threads wrote must be fenced too.
   std::optional<Conflict> readByAgent(const Actor &actor, uint32_t offset, uint32_t bytes);
-  // What the thread has written up to this clock is there for the asynchronous proxy, for who has
-  // seen the thread at a later one.
+  // What the thread has written up to this clock is there, and what it has read is read, for the
+  // asynchronous proxy, for who has seen the thread at a later one.
   void fenceProxy(uint32_t thread, uint32_t clock) { proxyFences[thread].push_back(clock); }
 
 private:
@@ -64,6 +64,7 @@ private:
   std::optional<Conflict> unorderedRead(const Actor &actor, uint32_t offset) const;
   std::optional<Conflict> unorderedAgentRead(const Actor &actor, uint32_t offset) const;
   bool isFenced(const Actor &reader, uint32_t writer, uint32_t clock) const;
+  std::optional<Conflict> unseenRead(const Actor &actor, uint32_t offset, uint32_t bytes) const;
 
   std::vector<Cell> cells;
   std::vector<uint8_t> states;

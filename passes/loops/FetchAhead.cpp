@@ -233,7 +233,7 @@ private:
       Group *group = nullptr;
       for (Group &other : groups)
         if (other.isEarly == load.isEarly && other.isDelayed == isDelayed(load) &&
-            other.loads.front()->hasOneSlot == load.hasOneSlot &&
+            slotsOf(other) == load.slots(depth) &&
             (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
           group = &other;
       if (!group)

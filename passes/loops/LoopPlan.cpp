@@ -4,6 +4,7 @@
 #include "ir/layout/TensorBoxes.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
 #include "passes/loops/LoopHints.h"
@@ -404,8 +405,17 @@ private:
   /// tiles while the main partition stores this one, so the ring lives as long as the loops around
   /// do.
   bool leaveToProducer() {
-    if (canHaveProducer() && (makeProducerRings(dotsThatOutlive()) || makeProducerRings({})))
-      return true;
+    if (canHaveProducer()) {
+      SmallVector<cta::DotOp, 2> dots = dotsThatOutlive();
+      // Warpgroups that copies do not hold together cover each other's waits.
+      if (llvm::any_of(dots, [&](cta::DotOp dot) { return isComputed(dot); })) {
+        whyNotInFlight = "what it multiplies is computed, beside which a producer "
+                         "(warp_specialize) leaves no time to gain";
+        dots.clear();
+      }
+      if (makeProducerRings(dots) || makeProducerRings({}))
+        return true;
+    }
     llvm::erase_if(plan.loads, [](const FetchedLoad &load) { return load.hasOneSlot; });
     return false;
   }
@@ -432,7 +442,9 @@ private:
   void keepSlotsFor(ArrayRef<cta::DotOp> inFlight) {
     plan.inFlight.assign(inFlight.begin(), inFlight.end());
     for (FetchedLoad &load : plan.loads)
-      load.outlivesIteration = !inFlight.empty();
+      load.outlivesIteration = llvm::any_of(load.uses, [&](const BufferUse &use) {
+        return llvm::is_contained(inFlight, use.operand->getOwner());
+      });
   }
 
   bool canHaveProducer() {
@@ -468,14 +480,38 @@ private:
     const SmallVector<cta::DotOp, 2> dots = dotsThatOutlive();
     if (dots.empty())
       return false;
-    // Rings of copies are empty when the loop is done: what only comes then may lie there.
-    const unsigned fits = resources.depthThatFits(plan.loads, plan.stages + 1, loop);
-    if (fits < std::max(plan.stages, 3u))
-      return false;
-    plan.depth = fits - 1;
     keepSlotsFor(dots);
+    // Rings of copies are empty when the loop is done: what only comes then may lie there.
+    const unsigned depth = resources.depthThatFits(plan.loads, plan.stages, loop);
+    if (depth + 1 < std::max(plan.stages, 3u) || !keepsBlocks(depth)) {
+      keepSlotsFor({});
+      return false;
+    }
+    plan.depth = depth;
     sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
     return true;
+  }
+
+  /// Whether a dot in flight that multiplies what its loop computes leaves blocks beside each other
+  /// as they were, and these are two at most: their dots hide more than the next operand does.
+  bool keepsBlocks(unsigned depth) {
+    if (plan.inFlight.size() != 1 || !isComputed(plan.inFlight.front()))
+      return true;
+    cta::DotOp dot = plan.inFlight.front();
+    const unsigned sums = registersOf(dot.getType()) + besideTiles::least,
+                   a = registersOf(dot.getA().getType()),
+                   computed = registersOf(computedBefore(dot).getType());
+    SmallVector<FetchedLoad> without(plan.loads);
+    for (FetchedLoad &load : without)
+      load.outlivesIteration = false;
+    const unsigned before =
+        resources.blocksWith(without, resources.depthThatFits(without, plan.stages, loop),
+                             sums + std::max(a, computed), loop);
+    if (before > 2)
+      whyNotInFlight = "more than two blocks share a multiprocessor";
+    else if (resources.blocksWith(plan.loads, depth, sums + a + computed, loop) < before)
+      whyNotInFlight = "fewer blocks would share a multiprocessor";
+    return whyNotInFlight.empty();
   }
 
   /// Whether several warpgroups compute, beside their dots, and nothing but the producer's copies
@@ -486,7 +522,8 @@ private:
   }
 
   /// The dots that need not be complete when the next iteration begins: they add to sums that the
-  /// loop carries, from slots and buffers that no iteration fills itself.
+  /// loop carries, from slots and buffers that no iteration fills itself. Or the only one, beside
+  /// which the next iteration computes its other operand.
   SmallVector<cta::DotOp, 2> dotsThatOutlive() {
     auto isKept = [&](Value operand) {
       const Value root = originOfOperand(operand).root;
@@ -497,12 +534,20 @@ private:
                                  root));
     };
     SmallVector<cta::DotOp, 2> dots(loop.getBody()->getOps<cta::DotOp>());
+    const bool isOne = dots.size() == 1;
     llvm::erase_if(dots, [&](cta::DotOp dot) {
       const std::optional<CarriedSums> sums = carriedSums(dot);
-      return !isAsynchronous(dot, target) || !sums || !sums->rescaling.empty() ||
-             !isKept(dot.getA()) || !isKept(dot.getB());
+      if (!isAsynchronous(dot, target) || !sums || !isKept(dot.getB()))
+        return true;
+      return isOne && isComputed(dot) ? !registersHold(dot, computedBefore(dot), target)
+                                      : !sums->rescaling.empty() || !isKept(dot.getA());
     });
     return dots;
+  }
+
+  /// Whether an iteration computes a dot's a, which then stays in registers.
+  bool isComputed(cta::DotOp dot) {
+    return computedBefore(dot) && !tiles.contains(originOfOperand(dot.getA()).root);
   }
 
   /// A remark where dots are complete in their own iteration: several of them, or the only one,
@@ -520,8 +565,14 @@ private:
     if (beginsAsZeros(dots.front()))
       return;
     const std::optional<CarriedSums> sums = carriedSums(dots.front());
-    StringRef why = "shared memory has no room for one slot more";
-    if (!sums || !sums->rescaling.empty())
+    StringRef why =
+        whyNotInFlight.empty() ? "shared memory has no room for one slot more" : whyNotInFlight;
+    if (!sums)
+      why = "the loop does more with its sums than add to them";
+    else if (isComputed(dots.front()) &&
+             !registersHold(dots.front(), computedBefore(dots.front()), target))
+      why = "registers do not hold what it multiplies twice";
+    else if (!sums->rescaling.empty() && !isComputed(dots.front()))
       why = "the loop does more with its sums than add to them";
     else if (dotsThatOutlive().empty())
       why = "not all that it multiplies is copied to shared memory ahead of it";
@@ -553,6 +604,7 @@ private:
   AddressAnalysis addresses;
   LoopResources resources;
   LoopPlan plan;
+  StringRef whyNotInFlight; ///< where not for want of room
 };
 
 } // namespace

@@ -18,14 +18,14 @@ static int64_t bytesOf(Value tile) {
 
 unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most,
                                       Operation *around) {
-  return depthThatFits(loads, most, scratchIn(around, stagedConversions()));
+  return depthThatFits(loads, most, scratchIn(around, conversionsOfReads(loads)));
 }
 
 unsigned LoopResources::depthBesideProducer(ArrayRef<FetchedLoad> loads, unsigned most,
                                             scf::ForOp loop) {
   return depthThatFits(
       loads, most,
-      EngineStores(kernel, target).bytesBeside(outermostAround(loop), stagedConversions()));
+      EngineStores(kernel, target).bytesBeside(outermostAround(loop), conversionsOfReads(loads)));
 }
 
 unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most, int64_t beside) {
@@ -41,8 +41,15 @@ bool LoopResources::canShareMultiprocessor(cta::DotOp early, cta::DotOp late,
       warpsOf(loop) * target.warpSize *
       (registersOf(early.getType()) + registersOf(late.getType()) + besideTiles::least);
   return 2 * registers <= target.registersPerUnit &&
-         2 * (bytesWith(loads, depth) + scratchIn(loop, stagedConversions())) <=
+         2 * (bytesWith(loads, depth) + scratchIn(loop, conversionsOfReads(loads))) <=
              target.maxSharedBytes;
+}
+
+unsigned LoopResources::blocksWith(ArrayRef<FetchedLoad> loads, unsigned depth, unsigned registers,
+                                   scf::ForOp loop) {
+  const int64_t bytes = bytesWith(loads, depth) + scratchIn(loop, conversionsOfReads(loads));
+  return std::min<int64_t>(target.maxSharedBytes / std::max<int64_t>(bytes, 1),
+                           target.registersPerUnit / (warpsOf(loop) * target.warpSize * registers));
 }
 
 /// Bytes of shared memory with so many slots for each load: a ring shares its place with nothing.
@@ -74,9 +81,14 @@ bool LoopResources::isContinued(Value tile, ArrayRef<FetchedLoad> loads) {
   });
 }
 
-/// Conversions of operands that dots will read from shared memory: they need no scratch.
-DenseSet<Operation *> LoopResources::stagedConversions() {
+/// Conversions of what will be read from shared memory, by dots, or into the other layout: they
+/// need no scratch.
+DenseSet<Operation *> LoopResources::conversionsOfReads(ArrayRef<FetchedLoad> loads) {
   DenseSet<Operation *> found;
+  for (const FetchedLoad &load : loads)
+    for (Operation *user : load.load->getUsers())
+      if (isa<cta::ConvertLayoutOp>(user))
+        found.insert(user);
   for (const auto &[root, tile] : tiles)
     for (const BufferUse &use : tile.uses)
       for (Operation *op = use.operand->get().getDefiningOp(); op && op->hasOneUse();
@@ -104,6 +116,11 @@ bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Targe
   const Type result = early.getType();
   return registersHold(early, {result, result, late.getA().getType(), late.getType()},
                        byEngine ? besideTiles::rows : besideTiles::copying, target);
+}
+
+bool registersHold(cta::DotOp dot, Value computed, const Target &target) {
+  return registersHold(dot, {dot.getType(), dot.getA().getType(), computed.getType()},
+                       besideTiles::copying, target);
 }
 
 } // namespace sectile

@@ -26,11 +26,16 @@ public:
   bool canShareMultiprocessor(cta::DotOp early, cta::DotOp late, llvm::ArrayRef<FetchedLoad> loads,
                               unsigned depth, mlir::scf::ForOp loop);
 
+  /// How many blocks share a multiprocessor with rings of so many slots, where a thread needs so
+  /// many registers.
+  unsigned blocksWith(llvm::ArrayRef<FetchedLoad> loads, unsigned depth, unsigned registers,
+                      mlir::scf::ForOp loop);
+
 private:
   unsigned depthThatFits(llvm::ArrayRef<FetchedLoad> loads, unsigned most, int64_t beside);
   int64_t bytesWith(llvm::ArrayRef<FetchedLoad> loads, unsigned depth);
   bool isContinued(mlir::Value tile, llvm::ArrayRef<FetchedLoad> loads);
-  llvm::DenseSet<mlir::Operation *> stagedConversions();
+  llvm::DenseSet<mlir::Operation *> conversionsOfReads(llvm::ArrayRef<FetchedLoad> loads);
 
   mlir::func::FuncOp kernel;
   const SharedTiles &tiles;
@@ -45,6 +50,8 @@ bool registersHold(const DelayedDot &delayed, const Target &target);
 /// The same of what two dots have at once when they overlap: both results of the early one, what is
 /// made of one, and the late one's sums.
 bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Target &target);
+/// The same of a dot's sums, of its a, and of what the next iteration computes before it.
+bool registersHold(cta::DotOp dot, mlir::Value computed, const Target &target);
 
 } // namespace sectile
 

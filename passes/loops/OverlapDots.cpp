@@ -71,18 +71,21 @@ bool beginsAsZeros(cta::DotOp dot) {
 
 namespace {
 
-/// How a dot's operand in registers is made of a tile of the type of the dot's sums: by operations
-/// of its block that nothing else uses, in order.
+/// How a dot's operand in registers is made of a tile: by operations of its block that nothing else
+/// uses, in order; none where the tile is the operand.
 struct Packing {
   Value from;
   SmallVector<Operation *, 2> ops;
 
-  /// Has them take another value in place of that tile.
-  void take(Value other) const {
+  /// Has them, and the dot, take another value in place of that tile.
+  void take(Value other, Operation *dot) const {
     for (Operation *op : ops)
       op->replaceUsesOfWith(from, other);
+    dot->replaceUsesOfWith(from, other);
   }
 };
+
+/// That of a tile of the type of the dot's sums.
 
 std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
   Packing packing;
@@ -117,7 +120,23 @@ std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
 
 } // namespace
 
+/// The same, or the operand itself where a loop's body computes it in another way.
+static std::optional<Packing> computedOperandOf(cta::DotOp dot) {
+  if (std::optional<Packing> packing = packingOf(dot.getA(), dot))
+    return packing;
+  Operation *op = dot.getA().getDefiningOp();
+  return op && op->getBlock() == dot->getBlock() ? std::optional(Packing{dot.getA(), {}})
+                                                 : std::nullopt;
+}
+
 bool isPacked(cta::DotOp dot) { return packingOf(dot.getA(), dot).has_value(); }
+
+Value computedBefore(cta::DotOp dot) {
+  if (!isa<RankedTensorType>(dot.getA().getType()))
+    return {};
+  const std::optional<Packing> packing = computedOperandOf(dot);
+  return packing ? packing->from : Value();
+}
 
 SmallVector<cta::DotOp> asynchronousDots(scf::ForOp loop, const Target &target) {
   SmallVector<cta::DotOp> dots = allIn<cta::DotOp>(loop);
@@ -194,11 +213,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     std::optional<Packing> packing = {}; ///< of its operand, in registers
     cta::DotStartOp start = {};
 
-    bool readsRegisters() { return isa<RankedTensorType>(dot.getA().getType()); }
     /// Whether the next iteration has something to do before it may start the dot again.
-    bool mustWaitInNextIteration() {
-      return sums && (!sums->rescaling.empty() || readsRegisters());
-    }
+    bool mustWaitInNextIteration() const { return sums && (!sums->rescaling.empty() || packing); }
   };
 
   void runOnOperation() override {
@@ -351,7 +367,7 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       auto wait = cta::DotWaitOp::create(builder, dot.getLoc(), dot.getType(),
                                          before ? before.getType() : Type(), started, before);
       if (before)
-        flight.packing->take(wait.getAfter());
+        flight.packing->take(wait.getAfter(), started);
       dot.getResult().replaceAllUsesWith(wait.getSums());
       dot.erase();
       for (auto release : llvm::to_vector(block.getOps<cta::ReleaseOp>()))
@@ -385,9 +401,20 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
                     : !loop.isDefinedOutsideOfLoop(dot.getAcc()) || !beginsAsZeros(dot) ||
                           !keepsOperands(dot, loop.getBody()->getTerminator()))
       return std::nullopt;
-    if (flight.readsRegisters() && (!flight.sums || !(flight.packing = packingOf(dot.getA(), dot))))
-      return std::nullopt;
-    return flight;
+    if (!isa<RankedTensorType>(dot.getA().getType()) || loop.isDefinedOutsideOfLoop(dot.getA()))
+      return flight;
+    flight.packing = computedOperandOf(dot);
+    return flight.sums && flight.packing ? std::optional(std::move(flight)) : std::nullopt;
+  }
+
+  /// Whether the next iteration computes an operand beside a dot in flight, and no other dot.
+  bool isBesideItsOperand(const Flight &flight) const {
+    if (!flight.packing)
+      return false;
+    Operation *computes = Value(flight.packing->from).getDefiningOp();
+    Operation *dot = flight.dot;
+    return computes && computes->getBlock() == dot->getBlock() &&
+           asynchronousDots(cast<scf::ForOp>(dot->getParentOp()), target).size() == 1;
   }
 
   /// Whether the loop counts the uses of what is released, so that it can be one of them
@@ -412,9 +439,12 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       else if (dot->hasAttr(inFlightAttr))
         dot->emitRemark("this dot is complete before the next iteration: nothing there says when "
                         "what it reads may be overwritten");
-    // Sums that are needed so soon are late only beside another dot in flight.
+    // Sums that are needed so soon are late only beside another dot in flight, or the computation
+    // of what their dot multiplies next.
     const bool isCarriedOn = llvm::any_of(flights, [](const Flight &f) { return !f.sums; });
-    llvm::erase_if(flights, [&](Flight &f) { return f.mustWaitInNextIteration() && !isCarriedOn; });
+    llvm::erase_if(flights, [&](const Flight &f) {
+      return f.mustWaitInNextIteration() && !isCarriedOn && !isBesideItsOperand(f);
+    });
     if (flights.empty())
       return;
     bool isAddedTo = false;
@@ -486,6 +516,8 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       result.replaceAllUsesExcept(wait.getSums(), wait);
     }
     flight.start = start(dot);
+    if (flight.packing)
+      flight.start->setAttr(cta::ownRegistersAttr, UnitAttr::get(loop->getContext()));
     dot.getResult().replaceAllUsesWith(flight.start.getResult());
     dot.erase();
   }
@@ -549,13 +581,13 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     }
     for (Operation *op : after)
       op->moveBefore(flight.start);
-    OpBuilder builder(after.front());
+    OpBuilder builder(after.empty() ? flight.start : after.front());
     auto wait =
         cta::DotWaitOp::create(builder, flight.start.getLoc(), flight.start.getType().getTile(),
                                before ? before.getType() : Type(), carried, before);
     carried.replaceAllUsesExcept(wait.getSums(), wait);
     if (before)
-      flight.packing->take(wait.getAfter());
+      flight.packing->take(wait.getAfter(), flight.start);
     return wait;
   }
 

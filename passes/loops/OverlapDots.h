@@ -23,6 +23,10 @@ std::optional<CarriedSums> carriedSums(cta::DotOp dot);
 /// sums' type, by operations for it alone.
 bool isPacked(cta::DotOp dot);
 
+/// The tile that a loop's body computes for a dot's a, in registers, while the dot of the iteration
+/// before is in flight: that one, or else a itself. Null where it computes none.
+mlir::Value computedBefore(cta::DotOp dot);
+
 /// Whether the sums that a dot adds to are zeros.
 bool beginsAsZeros(cta::DotOp dot);
 

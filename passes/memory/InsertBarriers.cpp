@@ -14,7 +14,7 @@
 // engine writes through it. What a thread wrote before is there only once the thread has fenced its
 // writes and met the others: a barrier that some such access depends on gets a fence before it.
 // What the engine writes is read after a wait at its mbarrier, and needs no barrier; what it
-// overwrites has to be read by then.
+// overwrites has to be read by then, and fenced likewise.
 //
 // The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
 // thinning runs the walk again without each barrier, for which the framework would set up its
@@ -121,8 +121,12 @@ public:
         scratches[op] = scratchOf(op);
     });
     for (Operation *op : throughProxy)
-      for (const BufferAccess &access : bufferAccesses(op))
-        reachedByProxy.push_back(places.lookup(access.origin.owner));
+      for (const BufferAccess &access : bufferAccesses(op)) {
+        const Place place = places.lookup(access.origin.owner);
+        reachedByProxy.push_back(place);
+        if (access.kind != BufferAccess::Read)
+          writtenByProxy.push_back(place);
+      }
   }
 
   /// Operations that have a barrier before them, and those before which copies are waited for too.
@@ -443,10 +447,12 @@ private:
       meet(state, orders, op);
   }
 
-  /// Whether instructions read it that do not see it without a fence.
+  /// Whether instructions read what it writes, or write what it reads, that do not see it without a
+  /// fence.
   bool isHidden(const Pending &p) const {
-    return p.writes && !p.global && !p.inFlight &&
-           llvm::any_of(reachedByProxy, [&](const Place &read) { return read.overlaps(p.place); });
+    return !p.global && !p.inFlight && !p.byProxy &&
+           llvm::any_of(p.writes ? reachedByProxy : writtenByProxy,
+                        [&](const Place &other) { return other.overlaps(p.place); });
   }
 
   // `before`: the operation that a barrier of this pass is placed at, which may have a fence.
@@ -574,7 +580,7 @@ private:
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
   DenseSet<Operation *> throughProxy;
-  SmallVector<Place> reachedByProxy;
+  SmallVector<Place> reachedByProxy, writtenByProxy;
   std::set<std::pair<const void *, Operation *>> rings; ///< by count
   bool adding = false, hazard = false;
 };

@@ -615,7 +615,7 @@ TEST(TileOrder, TheMbarrierIsToBeFenced) {
 }
 
 TEST(TileOrder, ALoadMayNotOverwriteWhatIsRead) {
-  // A second load into the same place, at once or after a barrier.
+  // A second load into the same place, after a fence alone, a barrier alone, and both.
   const std::string again = R"(
   br i1 %first, label %reload, label %done
 reload:
@@ -627,7 +627,9 @@ done:
   call void @sectile.nv.mbarrier_wait(ptr addrspace(3) %bar, i32 1)
   ret void
 )";
-  const std::string text = replaced(load, "  ret void\n", again);
+  const std::string barrier = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n",
+                    fence = "  call void @llvm.nvvm.fence.proxy.async()\n";
+  const std::string text = replaced(load, "  ret void\n", fence + again);
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     const LaunchResult result = TileKernel(square, text, pattern(2048), seed).run();
     ASSERT_TRUE(result.finding) << "seed " << seed;
@@ -636,8 +638,15 @@ done:
                 result.finding->kind == FindingKind::MissingWait)
         << result.finding->text();
   }
-  expectClean(replaced(load, "  ret void\n",
-                       "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n" + again));
+  const Finding finding = expectMistake(replaced(load, "  ret void\n", barrier + again),
+                                        FindingKind::MissingProxyFence, 20);
+  EXPECT_NE(finding.message.find(" read without a fence.proxy.async"), std::string::npos)
+      << finding.message;
+  // One thread's fence is not that of the others.
+  expectMistake(
+      replaced(load, "  ret void\n", barrier + replaced(again, "reload:\n", "reload:\n" + fence)),
+      FindingKind::MissingProxyFence, 20);
+  expectClean(replaced(load, "  ret void\n", fence + barrier + again));
 }
 
 TEST(TileOrder, WhatThreadsWroteIsToBeFenced) {

@@ -107,10 +107,10 @@ func.func @other_tile_behind_wait(%acc: tensor<16x16xf32>, %before: tensor<16x8x
 
 // -----
 
-func.func @other_elements_behind_wait(%acc: tensor<16x16xf32>, %before: tensor<16x16xf16>) {
+func.func @other_elements_behind_wait(%acc: tensor<16x16xf32>, %before: tensor<16x16xf64>) {
   %0 = cta.dot_begin %acc : !cta.in_flight<tensor<16x16xf32>>
-  // expected-error @+1 {{'cta.dot_wait' op takes tiles of 'f16' with sums of 'f32'}}
-  %1, %2 = cta.dot_wait %0 behind %before : !cta.in_flight<tensor<16x16xf32>>, tensor<16x16xf16> -> tensor<16x16xf16>
+  // expected-error @+1 {{'cta.dot_wait' op takes tiles of 'f64' with sums of 'f32'}}
+  %1, %2 = cta.dot_wait %0 behind %before : !cta.in_flight<tensor<16x16xf32>>, tensor<16x16xf64> -> tensor<16x16xf64>
   return
 }
 

@@ -15,15 +15,15 @@
 // REMARK: remark: this load is copied by threads, not by the copy engine: threads would read the engine's swizzle with more bank conflicts
 // REMARK-NOT: remark: this load is copied by threads
 
-// What is overwritten has been read by threads: they meet before the engine writes, and need no fence for it.
+// What is overwritten has been read by threads: they fence and meet before the engine writes, which goes through another proxy.
 // CHECK-LABEL: func.func @halves
 // CHECK: cta.mbarriers {{.*}} : !cta.mbarriers<3>
 // CHECK-NOT: cta.async_copy
 // CHECK: cta.tensor_copy {{.*}} {expects = 24576 : i32}
 // CHECK: scf.for
 // CHECK: cta.mbarrier_wait
-// CHECK-NOT: cta.proxy_fence
-// CHECK: cta.barrier
+// CHECK: cta.proxy_fence
+// CHECK-NEXT: cta.barrier
 // CHECK: cta.tensor_copy
 // CHECK: cta.dot {{.*}} by [16, 8, 16]
 // CHECK-NOT: cta.async
