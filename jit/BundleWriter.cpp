@@ -3,6 +3,7 @@
 #include "runtime/BundleFormat.h"
 #include "runtime/Checksum.h"
 #include <algorithm>
+#include <sectile/version.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -37,6 +38,9 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
     codes.push_back(artifact.bytes);
   Artifact rest = artifact;
   rest.bytes.clear();
+  // Not of the code, and other at each compile.
+  rest.compileMilliseconds = 0;
+  rest.remarks.clear();
   std::string bytes;
   ByteWriter out(bytes);
   out.number(static_cast<uint32_t>(kernel - kernels.begin()));
@@ -49,7 +53,8 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
     out.number(word);
   out.text(serialize(rest));
   out.number(code->second);
-  variants.push_back(std::move(bytes));
+  if (std::ranges::find(variants, bytes) == variants.end())
+    variants.push_back(std::move(bytes));
 }
 
 std::string BundleWriter::bytes() const {
@@ -83,7 +88,7 @@ std::string BundleWriter::bytes() const {
   out.number(static_cast<uint32_t>(std::size(sections)));
   out.number(artifactFormat());
   out.number(identityOf(contents));
-  out.number(uint64_t{0});
+  out.number(static_cast<uint64_t>(SECTILE_VERSION));
   uint64_t offset = headSize + std::size(sections) * sectionSize;
   for (const auto &[kind, section] : sections) {
     out.number(static_cast<uint32_t>(kind));

@@ -12,6 +12,7 @@ class BundleWriter {
 public:
   /// `about` is for people, as JSON.
   explicit BundleWriter(std::string about) : about(std::move(about)) {}
+  /// Adds a variant, unless it is there already.
   void add(const BundleKey &key, const Artifact &artifact);
   /// The whole file.
   std::string bytes() const;

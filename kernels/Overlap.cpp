@@ -114,7 +114,7 @@ bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
   if (left.end <= right.begin || right.end <= left.begin)
     return false;
   // An element of a begins x above the beginning of its span, one of b y below the end of its span.
-  std::byte room[1024]; // each launch asks: without the heap, unless axes are many
+  std::byte room[1024]; // enough unless axes are many
   std::pmr::monotonic_buffer_resource memory(room, sizeof room);
   Terms terms(&memory);
   terms.reserve(a.extents.size() + b.extents.size());
@@ -130,9 +130,9 @@ bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
 void sectile::checkOverlap(const Invocation &call, std::span<const std::uint64_t> addresses) {
   const KernelSpec &kernel = *call.kernel;
   const std::size_t count = call.tensors.size();
-  std::byte room[1024];
-  std::pmr::monotonic_buffer_resource memory(room, sizeof room);
-  std::pmr::vector<Shape> strides(count, &memory);
+  Shape few[8]; // each launch asks: without the heap, unless arguments are many
+  std::vector<Shape> many(count > std::size(few) ? count : 0);
+  Shape *const strides = many.empty() ? few : many.data();
   for (std::size_t i = 0; i < count; ++i)
     if (call.tensors[i].present && call.tensors[i].strides.empty())
       strides[i] = stridesOf(call.tensors[i]);

@@ -2,6 +2,7 @@
 #include "runtime/Bundle.h"
 #include "runtime/Chip.h"
 #include <algorithm>
+#include <sectile/bundle.h>
 #include <set>
 #include <tuple>
 
@@ -142,3 +143,12 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
 }
 
 } // namespace sectile::runtime
+
+void sectile::load_bundle(const std::string &path) {
+  runtime::addCodeSource(runtime::Bundle::open(path));
+}
+
+void sectile::load_bundle(std::span<const std::byte> bytes, const std::string &name) {
+  runtime::addCodeSource(
+      runtime::Bundle::of({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, name));
+}

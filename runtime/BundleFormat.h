@@ -1,6 +1,7 @@
 // Bundles as bytes. All numbers are little-endian. A file is
 //   a head of 64 bytes: "SECTILEB", the format, flags (0), the file's length, a checksum of what
-//     follows it, the number of sections, the format of artifacts, the identity, zeros;
+//     follows it, the number of sections, the format of artifacts, the identity, the version
+//     of Sectile that wrote it, zero;
 //   a table of sections, each a kind, zero, and where its bytes begin and how many there are;
 //   the sections. A reader skips those of kinds that it does not know.
 // Kernels have a name and a signature. Variants have a kernel's number, the rest of the key, an

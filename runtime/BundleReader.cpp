@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sectile/error.h>
+#include <sectile/version.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,7 +106,11 @@ void Bundle::read(std::string_view bytes) {
     refuse("has code in format " + std::to_string(found) + ", but this library reads format " +
            std::to_string(artifactFormat()) + ": build the bundle again");
   identity_ = textOf(head.number<Identity>());
-  head.number<uint64_t>();
+  // The library's kernels may take other arguments in another version.
+  if (const auto found = head.number<uint64_t>(); found != SECTILE_VERSION)
+    refuse("was built by Sectile " + std::to_string(found / 10000) + "." +
+           std::to_string(found / 100 % 100) + "." + std::to_string(found % 100) + ", this is " +
+           version() + ": build the bundle again");
   std::string_view kernelBytes, variantBytes, codeBytes;
   for (uint32_t i = 0; i < countSections; ++i) {
     const auto kind = head.number<uint32_t>();

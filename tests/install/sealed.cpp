@@ -1,6 +1,8 @@
-// A sealed program over an installed Sectile: a kernel of its own and, with WITH_KERNELS, one of
-// the library's. Prints what becomes of each on the device that it is given.
+// A program over an installed Sectile, to be sealed: a kernel of its own and, with WITH_KERNELS,
+// one of the library's. Prints what becomes of each on the device that it is given, with the bundle
+// that it is given, if any.
 #include <cstdio>
+#include <sectile/bundle.h>
 #ifdef WITH_KERNELS
 #include <sectile/kernels.h>
 #endif
@@ -33,8 +35,10 @@ template <class Work> void attempt(const char *what, Work work) {
   }
 }
 
-int main(int, char **arguments) {
+int main(int count, char **arguments) {
   attempt("open", [] { sc::Device::open("virtual:sm_80"); });
+  if (count > 2)
+    attempt("bundle", [&] { sc::load_bundle(arguments[2]); });
   const sc::Device device = sc::Device::open(arguments[1]);
   const int n = 1000;
   const auto x = device.upload(std::vector<float>(n, 1)),

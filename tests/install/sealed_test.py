@@ -1,5 +1,5 @@
 # Sealed programs over an installed Sectile, by CMake and by pkg-config, by this compiler and by g++: examples link without the
-# compiler's library, and a launch says that there is no code. sealed_test.py BUILD SOURCE FAKE_CUDA COMPILER
+# compiler's library, and a launch takes its code from a bundle or says that there is none. sealed_test.py BUILD SOURCE FAKE_CUDA COMPILER
 import os
 import re
 import shutil
@@ -42,9 +42,40 @@ def libraries_of(program):
     return set(re.findall(r"libsectile\w*|libLLVM|libMLIR", run("ldd", program)))
 
 
+def lines(program, *words, **environment):
+    return run(program, "cuda:0", *words, SECTILE_CUDA_LIBRARY=fake_cuda, **environment).splitlines()
+
+
+def check_bundles(sealed, compiles, folder):
+    """A program that compiles writes a bundle, and the same program, sealed, launches from it."""
+    bundle = os.path.join(folder, "app.sectile")
+    chip = {"FAKE_CUDA_CAPABILITY": "90"}
+    done = ["vector_add: done", "prepare: done", "matmul: done"]
+    assert lines(compiles, **chip, SECTILE_BUILD=bundle, SECTILE_CACHE_DIR="")[1:4] == done
+    assert lines(sealed, bundle, **chip)[1:5] == ["bundle: done", *done]
+    with open(bundle, "rb") as file:
+        whole = file.read()
+    # Again, now from the cache: the same codes are the same file.
+    cache = os.path.join(folder, "cache")
+    for _ in range(2):
+        lines(compiles, **chip, SECTILE_BUILD=bundle, SECTILE_CACHE_DIR=cache)
+        with open(bundle, "rb") as file:
+            assert file.read() == whole
+    older = lines(sealed, bundle, FAKE_CUDA_CAPABILITY="80")
+    assert older[2] == (f"vector_add: launch error: kernel 'vector_add': {bundle} has no code of it for sm_80 (but for sm_90a): "
+                        "build the bundle for sm_80, too, or link Sectile::sectile, which compiles here"), older
+    with open(bundle, "wb") as file:
+        file.write(whole[:1000])
+    cut = lines(sealed, bundle, **chip)
+    assert cut[1] == f"bundle: error: bundle '{bundle}' is cut off: it has 1000 bytes of {len(whole)}", cut
+    assert cut[2] == f"vector_add: launch error: kernel 'vector_add': {NO_CODE}", cut
+    nowhere = attempt(compiles, "cuda:0", SECTILE_CUDA_LIBRARY=fake_cuda, SECTILE_BUILD=os.path.join(folder, "none/app.sectile"))
+    assert nowhere.returncode == 0 and "cannot be written: No such file" in nowhere.stdout, nowhere.stdout
+
+
 def check(program, with_kernels):
     assert libraries_of(program) == ({"libsectile_rt", "libsectile_kernels"} if with_kernels else {"libsectile_rt"})
-    said = run(program, "cuda:0", SECTILE_CUDA_LIBRARY=fake_cuda).splitlines()
+    said = lines(program)
     expected = [
         "open: device error: device 'virtual:sm_80': this program has no compiler, which it needs: link it with Sectile::sectile",
         f"vector_add: launch error: kernel 'vector_add': {NO_CODE}",
@@ -87,7 +118,10 @@ with tempfile.TemporaryDirectory() as folder:
             return program
 
         check(build_program("runtime", "tests/install/sealed.cpp", *options("sectile-runtime")), False)
-        check(build_program("kernels", "tests/install/sealed.cpp", "-DWITH_KERNELS", *options("sectile-kernels")), True)
+        sealed = build_program("kernels", "tests/install/sealed.cpp", "-DWITH_KERNELS", *options("sectile-kernels"))
+        check(sealed, True)
+        compiles = build_program("compiles", "tests/install/sealed.cpp", "-DWITH_KERNELS", *options("sectile"))
+        check_bundles(sealed, compiles, folder)
         for module, names in EXAMPLES.items():
             for name in names:
                 program = build_program(name, f"examples/{name}.cpp", *options(module))

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <random>
+#include <sectile/bundle.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -257,7 +258,7 @@ TEST(Bundle, ASealedKernelRunsTheCodeOfABundle) {
   BundleWriter writer("");
   writer.add(recorder->last, *artifact);
   static const std::string bytes = writer.bytes(); // the source stays until the process ends
-  addCodeSource(Bundle::of(bytes, "app.sectile"));
+  load_bundle(std::as_bytes(std::span(bytes)), "app.sectile");
 
   launch(block);
   EXPECT_EQ(z.download(), std::vector<float>(n, 6));
@@ -302,6 +303,12 @@ TEST(Bundle, OtherFormatsAreNamed) {
   EXPECT_THAT(whyRefused(checksummed(bytes)),
               testing::MatchesRegex("bundle 'app.sectile' has code in format 1, but this library "
                                     "reads format [0-9]+: build the bundle again"));
+  bytes = someBundle();
+  const uint64_t version = 90807;
+  bytes.replace(56, 8, reinterpret_cast<const char *>(&version), 8);
+  EXPECT_EQ(whyRefused(checksummed(bytes)),
+            "bundle 'app.sectile' was built by Sectile 9.8.7, this is " SECTILE_VERSION_STRING
+            ": build the bundle again");
   EXPECT_EQ(whyRefused("#!/bin/sh"), "bundle 'app.sectile' is no bundle of Sectile's");
 }
 
