@@ -12,7 +12,7 @@ constexpr unsigned fewestRuns = 5, mostRuns = 10000;
 
 Timing estimate(const Stream &stream, const std::function<void()> &work) {
   const Target target = llvm::cantFail(Target::get(stream.device().target()));
-  const autotune::MachineModel &machine = autotune::machineModel(target);
+  const MachineModel &machine = machineModel(target);
   double microseconds = 0;
   runtime::VirtualDevice::WatchLaunches watch(
       [&](const runtime::LoadedKernel &kernel, const vgpu::Counters &counters) {
@@ -75,8 +75,7 @@ Timing time(const Stream &stream, const std::function<void()> &work, const Timin
 Peak peak_of(const Device &device) {
   if (device == Device::interpreter())
     throw Error("the interpreter is no machine with a peak");
-  const autotune::MachineModel &machine =
-      autotune::machineModel(llvm::cantFail(Target::get(device.target())));
+  const MachineModel &machine = machineModel(llvm::cantFail(Target::get(device.target())));
   const bool isVirtual = dynamic_cast<runtime::VirtualDevice *>(device.impl().get());
   const double units = isVirtual ? machine.units : device.limits().multiprocessors;
   const double gigabytes = device.limits().memory_gigabytes;

@@ -3,8 +3,9 @@
 #ifndef SECTILE_AUTOTUNE_COSTMODEL_H
 #define SECTILE_AUTOTUNE_COSTMODEL_H
 
-#include "autotune/MachineModel.h"
+#include "ir/Target.h"
 #include "jit/virtual/Counters.h"
+#include "runtime/MachineModel.h"
 
 namespace sectile::autotune {
 

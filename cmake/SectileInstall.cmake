@@ -16,9 +16,11 @@ string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 
 # LLVM's folder is the distribution's.
 set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
+set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 
-install(TARGETS sectile sectile_rt EXPORT SectileTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sectile_cli sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(folder ${SECTILE_PUBLIC_INCLUDES})
   install(DIRECTORY ${folder}/sectile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL
@@ -32,8 +34,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/SectileConfigVersion.cmak
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   ${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake DESTINATION ${package})
-configure_file(cmake/sectile.pc.in ${PROJECT_BINARY_DIR}/sectile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/sectile.pc DESTINATION ${pkgconfig})
+foreach(module sectile sectile-runtime sectile-kernels)
+  configure_file(cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${module}.pc DESTINATION ${pkgconfig})
+endforeach()
 
 # As in the tree, so that links between the documents hold.
 set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
@@ -46,7 +50,7 @@ install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cp
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
 
 # What has to be built for an install: no tests.
-add_custom_target(sectile_installed DEPENDS sectile sectile_rt sectile_cli sectile-opt)
+add_custom_target(sectile_installed DEPENDS sectile sectile_rt sectile_sealed sectile_cli sectile-opt)
 if(TARGET sectile_generated)
   add_dependencies(sectile_installed sectile_generated)
 endif()

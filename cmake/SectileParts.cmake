@@ -2,6 +2,7 @@
 # library that tests link.
 set_property(GLOBAL PROPERTY SECTILE_PARTS "")
 set_property(GLOBAL PROPERTY SECTILE_RUNTIME_PARTS "")
+set_property(GLOBAL PROPERTY SECTILE_SEALED_PARTS "")
 
 # Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/sectile/version.h)
@@ -30,13 +31,26 @@ function(sectile_part name)
   set_property(GLOBAL APPEND PROPERTY SECTILE_PARTS sectile_${name})
 endfunction()
 
-# sectile_runtime_part(name source...): the same of what goes without LLVM: its folders are not even on the path.
+# Objects that go without LLVM: its folders are not even on the path.
+function(sectile_without_llvm target)
+  add_library(${target} OBJECT ${ARGN})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${SECTILE_PUBLIC_INCLUDES})
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  target_link_libraries(${target} PRIVATE sectile_warnings)
+endfunction()
+
+# sectile_runtime_part(name source...): adds the sources of one folder to libsectile_rt.
 function(sectile_runtime_part name)
-  add_library(sectile_${name} OBJECT ${ARGN})
-  target_include_directories(sectile_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${SECTILE_PUBLIC_INCLUDES})
-  target_compile_options(sectile_${name} PRIVATE -ffunction-sections -fdata-sections)
-  target_link_libraries(sectile_${name} PRIVATE sectile_warnings)
+  sectile_without_llvm(sectile_${name} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY SECTILE_RUNTIME_PARTS sectile_${name})
+endfunction()
+
+# sectile_sealed_part(name source...): the same for the library that sealed programs have, made small.
+function(sectile_sealed_part name)
+  sectile_without_llvm(sectile_${name} ${ARGN})
+  target_compile_definitions(sectile_${name} PRIVATE SECTILE_SEALED)
+  target_compile_options(sectile_${name} PRIVATE -Oz)
+  set_property(GLOBAL APPEND PROPERTY SECTILE_SEALED_PARTS sectile_${name})
 endfunction()
 
 # sectile_program(name source...): a program that uses Sectile's internals. It is not installed: libsectile has none.
@@ -83,6 +97,8 @@ function(sectile_shared_library target)
   target_link_options(${target} PRIVATE LINKER:--build-id=sha1)
   # Its launch index knows programs by theirs; not every linker makes one unasked.
   target_link_options(${target} INTERFACE LINKER:--build-id=sha1)
+  # Others keep addresses of ours: of the compiler, of kernels.
+  target_link_options(${target} PRIVATE LINKER:-z,nodelete)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})
     target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${folder}>)
@@ -106,6 +122,7 @@ endfunction()
 function(sectile_library)
   get_property(parts GLOBAL PROPERTY SECTILE_PARTS)
   get_property(runtime GLOBAL PROPERTY SECTILE_RUNTIME_PARTS)
+  get_property(sealed GLOBAL PROPERTY SECTILE_SEALED_PARTS)
 
   # The runtime exports all names of ours, as the compiler's library uses more of it than users may.
   sectile_public_library(sectile_rt ${runtime})
@@ -117,6 +134,34 @@ function(sectile_library)
   sectile_public_library(sectile ${parts})
   target_link_libraries(sectile PUBLIC sectile_rt PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
   sectile_exports(sectile)
+
+  # What sealed programs have in place of libsectile. It exports what that does, as far as it has it; what nothing
+  # exported needs is left out, and with it all that would need the language.
+  sectile_public_library(sectile_sealed ${sealed})
+  set_target_properties(sectile_sealed PROPERTIES OUTPUT_NAME sectile_kernels EXPORT_NAME sectile_kernels)
+  target_link_libraries(sectile_sealed PUBLIC sectile_rt)
+  add_dependencies(sectile_sealed sectile_exports)
+  target_link_options(sectile_sealed PRIVATE LINKER:--version-script=${PROJECT_BINARY_DIR}/exports.map LINKER:--gc-sections
+    $<$<CXX_COMPILER_ID:Clang>:LINKER:--undefined-version,--icf=safe>)
+  set_property(TARGET sectile_sealed APPEND PROPERTY LINK_DEPENDS ${PROJECT_BINARY_DIR}/exports.map)
+  if(NOT SECTILE_SANITIZE) # whose functions are the program's
+    target_link_options(sectile_sealed PRIVATE LINKER:-z,defs)
+  endif()
+
+  # What programs without the compiler link: Sectile::runtime, and Sectile::kernels for the library's kernels too.
+  foreach(usage runtime kernels)
+    add_library(sectile_usage_${usage} INTERFACE)
+    add_library(Sectile::${usage} ALIAS sectile_usage_${usage})
+    set_target_properties(sectile_usage_${usage} PROPERTIES EXPORT_NAME ${usage})
+    target_compile_definitions(sectile_usage_${usage} INTERFACE SECTILE_SEALED)
+  endforeach()
+  target_link_libraries(sectile_usage_runtime INTERFACE sectile_rt)
+  target_link_libraries(sectile_usage_kernels INTERFACE sectile_sealed sectile_usage_runtime)
+  # CMake refuses a target that links both the compiler and one of these.
+  foreach(target sectile sectile_usage_runtime sectile_usage_kernels)
+    set_target_properties(${target} PROPERTIES COMPATIBLE_INTERFACE_BOOL SECTILE_SEALED INTERFACE_SECTILE_SEALED ON)
+  endforeach()
+  set_target_properties(sectile PROPERTIES INTERFACE_SECTILE_SEALED OFF)
 
   # All objects of both with every name visible, for tests. It looks for bin/sectile beside it, as libsectile does.
   sectile_shared_library(sectile_internal ${parts} ${runtime})

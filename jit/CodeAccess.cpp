@@ -61,6 +61,12 @@ struct TracedKernel {
                int64_t indexBound, unsigned longAxis = 0)
       : arguments(specializations(countingBits(desc.args, boundKindOf(indexBound)), packed.words,
                                   indexBound)) {
+    if (!desc.body)
+      throw CompileError(desc.where.file_name(), desc.where.line(),
+                         "kernel '" + std::string(desc.name) +
+                             "' was compiled with SECTILE_SEALED, so there is nothing to compile "
+                             "here: link Sectile::sectile in place of Sectile::runtime and "
+                             "Sectile::kernels");
     const auto start = std::chrono::steady_clock::now();
     module = detail::trace(desc, arguments, packed.config, context.get(), &stateless, longAxis);
     if (timesSink)

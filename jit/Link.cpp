@@ -1,4 +1,5 @@
 // Tells the runtime that this program has the compiler, with the devices that need it.
+#include "jit/BundleRecorder.h"
 #include "jit/CodeSource.h"
 #include "jit/MachineCode.h"
 #include "jit/interpreter/InterpreterDevice.h"
@@ -9,7 +10,9 @@ namespace {
 
 class Link : public CompilerLink {
   std::shared_ptr<const Artifact> codeFor(const CodeRequest &request) override {
-    return compiledCode(request);
+    auto artifact = compiledCode(request);
+    recordForBundle(request, *artifact);
+    return artifact;
   }
 
   std::shared_ptr<DeviceImpl> open(std::string_view device) override {

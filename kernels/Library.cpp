@@ -1,12 +1,12 @@
 // Running a kernel of the registry on a caller's tensors.
-#include "autotune/Database.h"
+#include "kernels/Choices.h"
 #include "kernels/Overlap.h"
-#include "kernels/Tune.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
 #include <mutex>
 #include <sectile/error.h>
 #include <sectile/library.h>
+#include <sectile/tuning.h>
 #include <unordered_map>
 
 using namespace sectile;
@@ -69,7 +69,7 @@ public:
       addText(key, option);
       addText(key, value);
     }
-    const std::uint64_t generation = autotune::Database::get().generation();
+    const std::uint64_t generation = choicesRecorded();
     {
       std::lock_guard lock(mutex);
       const auto found = calls.find(key);

@@ -5,7 +5,8 @@
 #include "kernels/Use.h"
 #include <algorithm>
 #include <cstdlib>
-#include <llvm/ADT/SmallVector.h>
+#include <memory_resource>
+#include <vector>
 
 using namespace sectile;
 
@@ -15,9 +16,11 @@ struct Term {
   std::int64_t step, last; // step > 0
 };
 
+using Terms = std::pmr::vector<Term>;
+
 class Sums {
 public:
-  explicit Sums(llvm::SmallVector<Term> given) : terms(std::move(given)) {
+  explicit Sums(Terms given) : terms(std::move(given)), reach(terms.get_allocator()) {
     std::ranges::sort(terms, std::greater(), &Term::step);
     // Axes of the same step are one.
     std::size_t kept = 0;
@@ -60,8 +63,8 @@ private:
     return false;
   }
 
-  llvm::SmallVector<Term> terms;
-  llvm::SmallVector<std::int64_t> reach; // of the terms from each on
+  Terms terms;
+  std::pmr::vector<std::int64_t> reach; // of the terms from each on
   std::size_t dense = 0, steps = 0;
   std::int64_t widest = 0;
 };
@@ -84,7 +87,7 @@ bool isEmpty(const StridedArray &array) {
   return std::ranges::find(array.extents, 0) != array.extents.end();
 }
 
-void addTerms(llvm::SmallVector<Term> &terms, const StridedArray &array) {
+void addTerms(Terms &terms, const StridedArray &array) {
   for (std::size_t i = 0; i < array.extents.size(); ++i)
     if (array.extents[i] > 1 && array.strides[i] != 0)
       terms.push_back(
@@ -111,7 +114,10 @@ bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
   if (left.end <= right.begin || right.end <= left.begin)
     return false;
   // An element of a begins x above the beginning of its span, one of b y below the end of its span.
-  llvm::SmallVector<Term> terms;
+  std::byte room[1024]; // enough unless axes are many
+  std::pmr::monotonic_buffer_resource memory(room, sizeof room);
+  Terms terms(&memory);
+  terms.reserve(a.extents.size() + b.extents.size());
   addTerms(terms, a);
   addTerms(terms, b);
   const auto lastOfB = static_cast<std::int64_t>(right.end - b.elementBytes - left.begin);
@@ -124,7 +130,9 @@ bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
 void sectile::checkOverlap(const Invocation &call, std::span<const std::uint64_t> addresses) {
   const KernelSpec &kernel = *call.kernel;
   const std::size_t count = call.tensors.size();
-  llvm::SmallVector<Shape> strides(count);
+  Shape few[8]; // each launch asks: without the heap, unless arguments are many
+  std::vector<Shape> many(count > std::size(few) ? count : 0);
+  Shape *const strides = many.empty() ? few : many.data();
   for (std::size_t i = 0; i < count; ++i)
     if (call.tensors[i].present && call.tensors[i].strides.empty())
       strides[i] = stridesOf(call.tensors[i]);

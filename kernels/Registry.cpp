@@ -4,7 +4,7 @@
 #include "kernels/KernelFamilies.h"
 #include "kernels/SpecCheck.h"
 #include "runtime/Chip.h"
-#include "llvm/ADT/StringRef.h"
+#include "runtime/KernelList.h"
 #include <algorithm>
 #include <mutex>
 #include <numeric>
@@ -33,12 +33,14 @@ constexpr Family families[] = {{"elementwise", elementwiseKernels},
                                {"recurrent networks", recurrentKernels},
                                {"collections", collectionKernels}};
 
-struct Registry {
+} // namespace
+
+struct sectile::KernelList {
   std::mutex mutex; // guards the lists; a kernel that is there stays as and where it is
   std::deque<KernelSpec> kernels;
   std::vector<KernelFamily> byFamily;
 
-  Registry() {
+  KernelList() {
     for (const Family &family : families)
       for (KernelSpec &kernel : family.kernels())
         add(std::move(kernel), family.name);
@@ -61,9 +63,38 @@ struct Registry {
   }
 };
 
-Registry &registry() {
-  static Registry registry;
-  return registry;
+namespace {
+#ifdef SECTILE_SEALED
+constexpr bool canBeTraced = false;
+#else
+constexpr bool canBeTraced = true;
+#endif
+
+KernelList *makeList() { return new KernelList; }
+
+const bool isOffered = (runtime::offerKernels(makeList, canBeTraced), true);
+
+KernelList &registry() {
+  // Static objects that are initialised before ours may look for a kernel, too.
+  if (!isOffered)
+    runtime::offerKernels(makeList, canBeTraced);
+  return runtime::kernelList();
+}
+
+// How many letters one word must have replaced, inserted or left out to become the other.
+std::size_t editDistance(std::string_view from, std::string_view to) {
+  // Of what was read of `from` to each start of `to`.
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i] != to[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
 }
 } // namespace
 
@@ -72,14 +103,14 @@ const std::deque<KernelSpec> &sectile::kernelRegistry() { return registry().kern
 const std::vector<KernelFamily> &sectile::kernelFamilies() { return registry().byFamily; }
 
 const KernelSpec &sectile::findKernel(std::string_view name) {
-  Registry &all = registry();
+  KernelList &all = registry();
   std::lock_guard lock(all.mutex);
   if (const KernelSpec *kernel = all.find(name))
     return *kernel;
   const KernelSpec *nearest = nullptr;
-  unsigned distance = 0;
+  std::size_t distance = 0;
   for (const KernelSpec &kernel : all.kernels) {
-    const unsigned far = llvm::StringRef(name).edit_distance(kernel.name);
+    const std::size_t far = editDistance(name, kernel.name);
     if (!nearest || far < distance)
       nearest = &kernel, distance = far;
   }
@@ -96,7 +127,7 @@ void sectile::detail::registerKernel(KernelSpec &kernel, std::string_view family
     throw InputError("a kernel was described by the headers of another version of Sectile than " +
                      std::string(version()) + ": build its library again with those of this one");
   completeSpec(kernel);
-  Registry &all = registry();
+  KernelList &all = registry();
   std::lock_guard lock(all.mutex);
   if (all.find(kernel.name))
     throw InputError("there is a kernel '" + kernel.name + "' already");

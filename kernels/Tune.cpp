@@ -368,3 +368,5 @@ Config sectile::configFor(const Invocation &call, const Device &device) {
   const auto known = Buckets::get().find(call, device);
   return choose(call, device.target(), *known, own).value_or(std::move(own));
 }
+
+std::uint64_t sectile::choicesRecorded() { return Database::get().generation(); }

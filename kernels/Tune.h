@@ -1,7 +1,6 @@
 // Tuning the library's kernels: on made-up inputs, for any caller that knows a kernel by its name.
 #pragma once
-#include "kernels/Registry.h"
-#include <sectile/device.h>
+#include "kernels/Choices.h"
 #include <sectile/tuning.h>
 
 namespace sectile {
@@ -26,9 +25,6 @@ std::vector<TuneReport> tuneKernel(const Invocation &call, const Device &device,
 
 // The best that is known, without tuning: of the call's bucket, else of the nearest.
 std::optional<Config> bestKnown(const Invocation &call, const Device &device);
-// That, else the kernel's own choice; its own choice in any case where autotuning is off. Calls of
-// one bucket ask the database once, and again where something was recorded since.
-Config configFor(const Invocation &call, const Device &device);
 // How many buckets' answers this process remembers. Options may have any number of values.
 std::size_t bucketsRemembered();
 inline constexpr std::size_t mostBuckets = 1024;

@@ -1,11 +1,8 @@
-// Running, keeping and emitting a kernel's launches.
+// Running and keeping a kernel's launches.
 #include "kernels/Use.h"
-#include "jit/CodeAccess.h"
 #include "kernels/Workspace.h"
-#include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <sectile/error.h>
-#include <set>
 
 using namespace sectile;
 
@@ -132,28 +129,6 @@ BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, c
   Use use(call, config, state);
   call.kernel->apply(use);
   return bound;
-}
-
-std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config &config,
-                                            const std::string &target, const std::string &form) {
-  llvm::Expected<Target> chip = Target::get(target);
-  if (!chip)
-    throw CompileError(llvm::toString(chip.takeError()));
-  // A recurrence launches one kernel for every step: compiling takes far longer than telling
-  // launches apart.
-  std::set<std::pair<const void *, std::string>> compiled;
-  std::vector<KernelCode> distinct;
-  for (const detail::BoundLaunch &launch : bindKernel(call, config).launches) {
-    if (!compiled.emplace(launch.kernel, runtime::LaunchAccess::specialization(launch, *chip))
-             .second)
-      continue;
-    KernelCode one{std::string(launch.kernel->name()),
-                   runtime::CodeAccess::emit(launch, target, form)};
-    if (std::none_of(distinct.begin(), distinct.end(),
-                     [&](const KernelCode &other) { return other.code == one.code; }))
-      distinct.push_back(std::move(one));
-  }
-  return distinct;
 }
 
 std::int64_t Use::extent(const std::string &axis) const {

@@ -1,16 +1,10 @@
-// What is done with a kernel's launches (run them, keep them, give their code), so that each kernel
-// of the registry states its launches once.
+// What is done with a kernel's launches (run them, keep them), so that each kernel of the registry
+// states its launches once.
 #pragma once
 #include "kernels/Registry.h"
 #include <sectile/use.h>
 
 namespace sectile {
-
-// The code of one launch.
-struct KernelCode {
-  std::string name; // of the kernel
-  std::string code;
-};
 
 // Launches that can be repeated, with the memory that they share.
 struct BoundKernel {
@@ -58,10 +52,6 @@ BoundKernel bindKernel(const Invocation &call, const Config &config,
 // With scratch memory of its own.
 BoundKernel bindCall(const Invocation &call, const Placement &placed, const Config &config,
                      const Device &device);
-// Each kernel that is launched, once.
-std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
-                                   const std::string &target, const std::string &form);
-
 // Those of a dense array where the type has none.
 Shape stridesOf(const TensorType &type);
 

@@ -1,10 +1,8 @@
 // Artifacts as bytes and back.
 #include "runtime/Artifact.h"
 #include "runtime/ByteStream.h"
+#include "runtime/Checksum.h"
 #include <cstring>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace sectile {
 namespace {
@@ -145,7 +143,7 @@ std::string serialize(const Artifact &artifact) {
   std::string bytes(magic, sizeof magic);
   ByteWriter header(bytes);
   header.number(version);
-  header.number(static_cast<uint64_t>(XXH3_64bits(body.data(), body.size())));
+  header.number(checksumOf(body));
   return bytes + body;
 }
 
@@ -154,8 +152,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     return std::nullopt;
   ByteReader header(bytes.substr(sizeof magic));
   std::string_view body = bytes.substr(headerSize);
-  if (header.number<uint32_t>() != version ||
-      header.number<uint64_t>() != XXH3_64bits(body.data(), body.size()))
+  if (header.number<uint32_t>() != version || header.number<uint64_t>() != checksumOf(body))
     return std::nullopt;
 
   Artifact artifact;

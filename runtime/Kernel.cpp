@@ -1,5 +1,5 @@
 // What stands behind Kernel: the way of a launch to a loaded kernel.
-#include "runtime/CompilerLink.h"
+#include "runtime/CodeChain.h"
 #include "runtime/Environment.h"
 #include "runtime/KernelState.h"
 #include "runtime/LaunchAccess.h"
@@ -74,14 +74,6 @@ KernelState &KernelBase::state() const {
   return *state;
 }
 
-static std::shared_ptr<const Artifact> findCode(const runtime::CodeRequest &request) {
-  if (runtime::CompilerLink *compiler = runtime::compiler())
-    return compiler->codeFor(request);
-  throw LaunchError("kernel '" + std::string(request.kernel.name) +
-                    "': this program has no code for it and no compiler: link it with "
-                    "Sectile::sectile, which compiles here");
-}
-
 static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceImpl &device,
                                                 void *stream, const PackedLaunch &packed,
                                                 const CompileOptions &options,
@@ -91,7 +83,8 @@ static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceIm
                       "': its first launch for such arguments compiles and loads code, which a "
                       "capture does not bear: launch it before, or see sectile::prepare");
   runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
-  const auto artifact = findCode({desc, device, packed, options, masks, longAxis, activities});
+  const auto artifact =
+      runtime::findCode({desc, device, packed, options, masks, longAxis, activities});
   // The code may be another program's work. All that this key finds later are alike.
   if (std::string fact = brokenFact(artifact->plan, {packed.words, masks.size()}); !fact.empty())
     throw LaunchError("kernel '" + std::string(desc.name) +
@@ -212,9 +205,9 @@ std::shared_ptr<const Artifact> LaunchAccess::code(const detail::BoundLaunch &la
   const detail::PackedLaunch packed = launch.packed();
   Activities activities(launch.kernel->name(), device.name(),
                         [&] { return summary(options, packed); });
-  return detail::findCode({launch.kernel->desc_, *device.impl(), packed, options,
-                           launch.kernel->state().masksFor(*device.impl()),
-                           detail::longAxisOf(launch.grid, device.limits()), activities});
+  return findCode({launch.kernel->desc_, *device.impl(), packed, options,
+                   launch.kernel->state().masksFor(*device.impl()),
+                   detail::longAxisOf(launch.grid, device.limits()), activities});
 }
 
 std::shared_ptr<const LoadedKernel> LaunchAccess::load(const detail::BoundLaunch &launch,

@@ -1,6 +1,6 @@
 // flash::attend and flash::backward: calls of `attention`, `attention_backward` and their like in
 // all but the loops' code.
-#include "kernels/Tune.h"
+#include "kernels/Choices.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/PackedLearned.h"
 #include "kernels/attention/Tiles.h"

@@ -1,12 +1,13 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share, split
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
+#include "kernels/Choices.h"
 #include "kernels/Overlap.h"
-#include "kernels/Tune.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
 #include <sectile/error.h>
+#include <sectile/tuning.h>
 
 using namespace sectile;
 using detail::GemmConfig, detail::GemmKernel, detail::GemmSum;
@@ -115,6 +116,7 @@ void detail::traceGemm(
     layout.store(parts.at(program), sums);
 }
 
+#ifndef SECTILE_SEALED
 // The sums of each kind of operand, for epilogues of other libraries and programs too.
 #define SECTILE_TRACE_GEMM(T)                                                                      \
   template void detail::traceGemm(                                                                 \
@@ -127,6 +129,7 @@ SECTILE_TRACE_GEMM(float8_e4m3)
 SECTILE_TRACE_GEMM(float8_e5m2)
 SECTILE_TRACE_GEMM(std::int8_t)
 #undef SECTILE_TRACE_GEMM
+#endif
 
 namespace {
 

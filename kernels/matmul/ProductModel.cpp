@@ -1,7 +1,7 @@
 // The model of a product's time, and the choice of a configuration by it.
 #include "kernels/matmul/ProductModel.h"
-#include "autotune/MachineModel.h"
 #include "kernels/Use.h"
+#include "runtime/MachineModel.h"
 #include <cmath>
 
 using namespace sectile;
@@ -37,10 +37,8 @@ constexpr double warpsReach = 0.625;
 
 constexpr std::int64_t group = 8; // tile rows that neighbouring programs share
 
-using autotune::MachineModel;
-
 const MachineModel &machineOf(const std::string &target) {
-  return autotune::machineModel(llvm::cantFail(Target::get(target)));
+  return machineModel(Chip::known(target));
 }
 
 double microsecondsOf(const ProductShape &shape, const ProductConfig &config,

@@ -155,7 +155,7 @@ TEST(Estimate, CountersAreForeseen) {
         continue;
       const vgpu::Counters predicted = profile.counters;
       auto time = [&] {
-        return autotune::estimateMicroseconds(autotune::machineModel(target), target, profile);
+        return autotune::estimateMicroseconds(machineModel(target), target, profile);
       };
       foreseen.push_back(time());
       runtime::VirtualDevice::WatchLaunches watch(

@@ -3,8 +3,8 @@
 #include "VirtualTest.h"
 #include "ir/Target.h"
 #include "jit/virtual/VirtualDevice.h"
+#include "kernels/Emit.h"
 #include "kernels/Registry.h"
-#include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <cstdlib>

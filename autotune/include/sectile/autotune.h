@@ -148,6 +148,11 @@ private:
 template <class F>
 class Autotuner
     : public detail::TypedAutotuner<F, std::make_index_sequence<detail::Signature<F>::args_count>> {
+#ifdef SECTILE_SEALED
+  static_assert(detail::always_false<F>,
+                "a sealed program has no compiler, so it cannot tune: link Sectile::sectile in "
+                "place of Sectile::runtime and Sectile::kernels");
+#endif
   using Base =
       detail::TypedAutotuner<F, std::make_index_sequence<detail::Signature<F>::args_count>>;
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <sectile/sealed.h>
 #include <sectile/stream.h>
 #include <string>
 #include <vector>
@@ -26,8 +27,8 @@ struct TimingOptions {
 // Runs `work`, which puts what is to be timed into the stream, again and again, and times each run
 // with the device's events. A virtual device has no time: there `work` runs once, and the cost
 // model says how long the kernels it launched would take (see docs/autotuner.md).
-Timing time(const Stream &stream, const std::function<void()> &work,
-            const TimingOptions &options = {});
+SECTILE_NEEDS_COMPILER Timing time(const Stream &stream, const std::function<void()> &work,
+                                   const TimingOptions &options = {});
 
 // What one run does at least: from it follow rates, and the least time it could take.
 struct Work {
@@ -46,7 +47,7 @@ struct Peak {
 // Of dense f16 matrix instructions, and of memory: published figures of the product that a device's
 // target stands for (docs/autotuner.md names the sources), corrected by what the driver says of the
 // device. Matrix instructions on tf32 are half as fast, on 8 bits twice as fast on most chips.
-Peak peak_of(const Device &device);
+SECTILE_NEEDS_COMPILER Peak peak_of(const Device &device);
 
 // What a sweep's figures are.
 enum class Metric { microseconds, teraflops, gigabytes }; // the latter two per second
@@ -105,7 +106,7 @@ private:
 
 // Runs every provider at every size. A provider that throws misses that point, and the sweep goes
 // on. `progress`, where given, is told of every point before it runs.
-Results
+SECTILE_NEEDS_COMPILER Results
 run(const Sweep &sweep, const std::vector<Provider> &providers,
     const std::function<void(const std::string &provider, std::int64_t value)> &progress = {});
 

@@ -61,6 +61,7 @@ struct KernelDesc {
   std::string_view name;
   std::span<const ArgSpec> args;
   // Calls the lambda at `function` with the arguments and the configuration (null if it has none).
+  // Null in a sealed program.
   void (*body)(const void *function, const TraceArguments &arguments, const void *config);
   const void *function;
   Location where = Location::current(); // of the kernel's definition
@@ -223,7 +224,12 @@ template <class F> struct Signature {
 
   static KernelDesc describe(std::string_view name, const F &function,
                              Location where = Location::current()) {
+#ifdef SECTILE_SEALED
+    // Without its address, no code is made of the lambda, and the program needs no language.
+    return {name, args, nullptr, &function, where, std::is_empty_v<F>};
+#else
     return {name, args, &Signature::body, &function, where, std::is_empty_v<F>};
+#endif
   }
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <sectile/sealed.h>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,17 +25,17 @@ struct LineStop {
   std::array<unsigned, 3> program{};
   std::vector<LineValue> values; // in the order they were made
 
-  std::string text() const; // all of it, for people
+  SECTILE_NEEDS_COMPILER std::string text() const; // all of it, for people
 };
 using LineHandler = std::function<void(const LineStop &)>;
 
 // From now on the handler is called whenever a program has run a line of a kernel, with what the
 // line made. `file` is the end of the source's path. What the handler throws ends the launch.
-void on_line(std::string_view file, unsigned line, LineHandler handler);
+SECTILE_NEEDS_COMPILER void on_line(std::string_view file, unsigned line, LineHandler handler);
 // No lines from now on.
-void clear_lines();
+SECTILE_NEEDS_COMPILER void clear_lines();
 
 // From now on a kernel ends with an error where an operation makes a NaN of numbers.
-void trap_nan(bool on);
+SECTILE_NEEDS_COMPILER void trap_nan(bool on);
 
 } // namespace sectile::interpreter

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sectile/argument.h>
 #include <sectile/config.h>
+#include <sectile/sealed.h>
 #include <sectile/stream.h>
 #include <vector>
 
@@ -153,6 +154,7 @@ public:
   // The kernel as a launch with these arguments has it compiled, for a target ("sm_90a") and in a
   // form ("tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco"). Needs no device; addresses may
   // be null.
+  SECTILE_NEEDS_COMPILER
   std::string emit(std::string_view target, std::string_view form, const Arg<I> &...arguments,
                    const Config &config = {}, LaunchOptions options = {}) const
     requires(Signature::has_config)
@@ -160,6 +162,7 @@ public:
     return pack(config, options, arguments...,
                 [&](const PackedLaunch &packed) { return KernelBase::emit(target, form, packed); });
   }
+  SECTILE_NEEDS_COMPILER
   std::string emit(std::string_view target, std::string_view form, const Arg<I> &...arguments,
                    LaunchOptions options = {}) const
     requires(!Signature::has_config)
@@ -170,6 +173,7 @@ public:
 
   // The hash of the kernel's IR as a launch with these arguments has it, without source lines: what
   // measurements of it are good for. A process that finds it in the cache's index does not trace.
+  SECTILE_NEEDS_COMPILER
   std::string code_hash(const Device &device, const Arg<I> &...arguments, const Config &config = {},
                         LaunchOptions options = {}) const
     requires(Signature::has_config)
@@ -177,6 +181,7 @@ public:
     return pack(config, options, arguments...,
                 [&](const PackedLaunch &packed) { return KernelBase::codeHash(device, packed); });
   }
+  SECTILE_NEEDS_COMPILER
   std::string code_hash(const Device &device, const Arg<I> &...arguments,
                         LaunchOptions options = {}) const
     requires(!Signature::has_config)
@@ -186,6 +191,7 @@ public:
   }
 
   // The whole key under which the compile cache keeps what a launch with these arguments runs.
+  SECTILE_NEEDS_COMPILER
   std::string cache_key(const Device &device, const Arg<I> &...arguments, const Config &config = {},
                         LaunchOptions options = {}) const
     requires(Signature::has_config)
@@ -193,6 +199,7 @@ public:
     return pack(config, options, arguments...,
                 [&](const PackedLaunch &packed) { return KernelBase::cacheKey(device, packed); });
   }
+  SECTILE_NEEDS_COMPILER
   std::string cache_key(const Device &device, const Arg<I> &...arguments,
                         LaunchOptions options = {}) const
     requires(!Signature::has_config)

@@ -1,10 +1,10 @@
-// What the cost model knows of a chip beyond its Target: published speeds of the usual product.
-#ifndef SECTILE_AUTOTUNE_MACHINEMODEL_H
-#define SECTILE_AUTOTUNE_MACHINEMODEL_H
+// What is known of a chip beyond its limits: published speeds of the usual product.
+#ifndef SECTILE_RUNTIME_MACHINEMODEL_H
+#define SECTILE_RUNTIME_MACHINEMODEL_H
 
-#include "ir/Target.h"
+#include "runtime/Chip.h"
 
-namespace sectile::autotune {
+namespace sectile {
 
 struct MachineModel {
   const char *product;
@@ -24,9 +24,9 @@ struct MachineModel {
   unsigned perClock(MmaElement element) const;
 };
 
-/// The model of this target. Every target has one.
-const MachineModel &machineModel(const Target &target);
+/// The model of this chip. Every chip has one.
+const MachineModel &machineModel(const Chip &chip);
 
-} // namespace sectile::autotune
+} // namespace sectile
 
 #endif

@@ -1,7 +1,8 @@
 // The table of machine models; docs/autotuner.md names the source of each number.
-#include "autotune/MachineModel.h"
+#include "runtime/MachineModel.h"
+#include <stdexcept>
 
-namespace sectile::autotune {
+namespace sectile {
 namespace {
 
 struct Entry {
@@ -61,14 +62,14 @@ unsigned MachineModel::perClock(MmaElement element) const {
   case MmaElement::F64:
     return f64;
   }
-  llvm_unreachable("an unknown matrix element");
+  throw std::logic_error("an unknown matrix element");
 }
 
-const MachineModel &machineModel(const Target &target) {
+const MachineModel &machineModel(const Chip &chip) {
   for (const Entry &entry : table)
-    if (target.name == entry.target)
+    if (chip.name == entry.target)
       return entry.model;
-  llvm_unreachable("a target without a machine model");
+  throw std::logic_error("a chip without a machine model: " + chip.name);
 }
 
-} // namespace sectile::autotune
+} // namespace sectile

@@ -1,0 +1,34 @@
+// BundleWriter: bundles of what was compiled.
+#ifndef SECTILE_JIT_BUNDLEWRITER_H
+#define SECTILE_JIT_BUNDLEWRITER_H
+
+#include "runtime/Bundle.h"
+#include <map>
+
+namespace sectile::runtime {
+
+/// Makes a bundle. Equal codes are kept once.
+class BundleWriter {
+public:
+  /// `about` is for people, as JSON.
+  explicit BundleWriter(std::string about) : about(std::move(about)) {}
+  /// Adds a variant, unless it is there already.
+  void add(const BundleKey &key, const Artifact &artifact);
+  /// The whole file.
+  std::string bytes() const;
+
+private:
+  struct Kernel {
+    std::string name;
+    std::vector<detail::ArgSpec> signature;
+  };
+  std::vector<Kernel> kernels;
+  std::vector<std::string> variants;
+  std::vector<std::string> codes;
+  std::map<std::string, uint32_t> codeNumbers;
+  std::string about;
+};
+
+} // namespace sectile::runtime
+
+#endif

@@ -1,0 +1,154 @@
+// Looking into an open bundle: which variant a launch takes, and why it takes none.
+#include "runtime/Bundle.h"
+#include "runtime/Chip.h"
+#include <algorithm>
+#include <sectile/bundle.h>
+#include <set>
+#include <tuple>
+
+namespace sectile::runtime {
+namespace {
+
+// How many facts code assumes: the more, the better it is made for the arguments.
+size_t countFacts(const LaunchPlan &plan) {
+  size_t count = 0;
+  for (const ArgumentFacts &facts : plan.arguments)
+    count += (facts.divisor > 1) + (facts.divisor > 8) + (facts.low != ArgumentFacts().low) +
+             (facts.low == facts.high);
+  return count;
+}
+
+// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
+// the PTX of older chips for its own, unless it is for one chip alone.
+int suitability(std::string_view code, const std::string &wanted) {
+  if (code == wanted)
+    return 1000;
+  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
+  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
+      other->isForOneChip)
+    return 0;
+  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
+}
+
+// "sm_80, sm_90a".
+template <class Texts> std::string listed(const Texts &texts) {
+  std::string list;
+  for (const auto &text : texts)
+    (list += list.empty() ? "" : ", ") += text;
+  return list;
+}
+
+} // namespace
+
+BundleKey bundleKeyOf(const CodeRequest &request) {
+  const detail::PackedLaunch &packed = request.packed;
+  BundleKey key{.kernel = std::string(request.kernel.name),
+                .signature = {request.kernel.args.begin(), request.kernel.args.end()},
+                .target = request.device.target,
+                .warps = request.options.warps,
+                .stages = request.options.stages,
+                .longAxis = request.longAxis,
+                .debug = request.options.debug,
+                .checked = request.options.checked,
+                .configuration = {packed.configWords, packed.configWords + packed.configCount}};
+  constexpr std::string_view isVirtual = " virtual on ";
+  const std::string whole = request.device.codeKey();
+  if (const size_t at = whole.find(isVirtual); at != whole.npos)
+    key.target = "virtual:" + key.target + " on " + whole.substr(at + isVirtual.size());
+  return key;
+}
+
+const Bundle::Kernel *Bundle::kernelFor(const BundleKey &key) const {
+  for (const Kernel &kernel : kernels)
+    if (kernel.name == key.kernel && kernel.signature == key.signature)
+      return &kernel;
+  return nullptr;
+}
+
+size_t Bundle::countVariants() const {
+  size_t count = 0;
+  for (const Kernel &kernel : kernels)
+    count += kernel.variants.size();
+  return count;
+}
+
+std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
+  const BundleKey key = bundleKeyOf(request);
+  const Kernel *kernel = kernelFor(key);
+  if (!kernel)
+    return nullptr;
+  const Variant *best = nullptr;
+  std::tuple<int, bool, size_t> bestRank; // target, debug as wanted, facts
+  for (const Variant &variant : kernel->variants) {
+    const int suits = suitability(variant.target, key.target);
+    if (!suits || variant.warps != key.warps || variant.stages != key.stages ||
+        variant.longAxis != key.longAxis || variant.checked != key.checked ||
+        variant.configuration != key.configuration)
+      continue;
+    const Artifact &artifact = variant.artifact;
+    if ((suits < 1000 && artifact.kind != "ptx") ||
+        !brokenFact(artifact.plan, {request.packed.words, request.masks.size()}).empty())
+      continue;
+    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan));
+    if (best && rank <= bestRank)
+      continue;
+    best = &variant;
+    bestRank = rank;
+  }
+  if (!best)
+    return nullptr;
+  request.activities.done(Activity::Kind::cache, "bundle");
+  auto artifact = std::make_shared<Artifact>(best->artifact);
+  artifact->bytes = codes[best->code];
+  return artifact;
+}
+
+std::string Bundle::whyNone(const CodeRequest &request) const {
+  const std::string otherwise = ", or link Sectile::sectile, which compiles here";
+  const BundleKey key = bundleKeyOf(request);
+  const Kernel *kernel = kernelFor(key);
+  if (!kernel) {
+    const bool hasName = std::ranges::find(kernels, key.kernel, &Kernel::name) != kernels.end();
+    return name_ + (hasName ? " has it with other types of arguments" : " does not have it") +
+           ": add it to the bundle" + otherwise;
+  }
+  std::set<std::string_view> targets;
+  std::set<std::string> broken;
+  bool hasOptions = false;
+  for (const Variant &variant : kernel->variants) {
+    targets.insert(variant.target);
+    if (!suitability(variant.target, key.target) || variant.configuration != key.configuration ||
+        variant.warps != key.warps || variant.stages != key.stages)
+      continue;
+    hasOptions = true;
+    if (std::string fact =
+            brokenFact(variant.artifact.plan, {request.packed.words, request.masks.size()});
+        !fact.empty())
+      broken.insert(std::move(fact));
+  }
+  if (std::ranges::none_of(targets, [&](auto target) { return suitability(target, key.target); }))
+    return name_ + " has no code of it for " + key.target + " (but for " + listed(targets) +
+           "): build the bundle for " + key.target + ", too" + otherwise;
+  if (!hasOptions)
+    return name_ + " has no code of it for " + key.target + " with this configuration, " +
+           std::to_string(key.warps) + " warps and " + std::to_string(key.stages) +
+           " stages: add it to the bundle" + otherwise;
+  if (broken.empty())
+    return name_ +
+           " has no code of it with this grid's long axis and these checks: add it to the "
+           "bundle" +
+           otherwise;
+  return name_ + "'s code for " + key.target + " is for other arguments: " + listed(broken) +
+         ": add these arguments to the bundle" + otherwise;
+}
+
+} // namespace sectile::runtime
+
+void sectile::load_bundle(const std::string &path) {
+  runtime::addCodeSource(runtime::Bundle::open(path));
+}
+
+void sectile::load_bundle(std::span<const std::byte> bytes, const std::string &name) {
+  runtime::addCodeSource(
+      runtime::Bundle::of({reinterpret_cast<const char *>(bytes.data()), bytes.size()}, name));
+}

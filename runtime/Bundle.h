@@ -1,0 +1,80 @@
+// Bundles: compiled kernels in one piece of memory, from a file or from the program itself. A
+// launch finds its code by what it is (kernel, signature, target, options, configuration), and
+// among variants by what they may assume of its arguments.
+#ifndef SECTILE_RUNTIME_BUNDLE_H
+#define SECTILE_RUNTIME_BUNDLE_H
+
+#include "runtime/CodeChain.h"
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sectile::runtime {
+
+/// What code is for, beside what it assumes of the arguments.
+struct BundleKey {
+  std::string kernel;
+  std::vector<detail::ArgSpec> signature;
+  std::string target; ///< "sm_90a", "gfx942", or "virtual:sm_90a on CPU", code for this host
+  unsigned warps = 0, stages = 0, longAxis = 0;
+  bool debug = false, checked = false;
+  std::vector<uint64_t> configuration; ///< the words of its fields
+};
+
+/// The key of a launch's own code. What SECTILE_LOOP_PLANS says is no part of it.
+BundleKey bundleKeyOf(const CodeRequest &request);
+
+/// An open bundle. Its bytes are checked when it is opened, and every length before it is used.
+class Bundle : public CodeSource {
+public:
+  /// Reads a file. Throws InputError for one that cannot be read, that somebody else could have
+  /// written, or that is no whole bundle of this format.
+  static std::shared_ptr<const Bundle> open(const std::string &path);
+  /// Takes bytes that stay where they are. Messages call the bundle `name`.
+  static std::shared_ptr<const Bundle> of(std::string_view bytes, std::string name);
+
+  std::shared_ptr<const Artifact> find(const CodeRequest &request) const override;
+  std::string whyNone(const CodeRequest &request) const override;
+
+  const std::string &name() const { return name_; }
+  /// Of the contents: 32 hexadecimal digits.
+  const std::string &identity() const { return identity_; }
+  std::string_view about() const { return about_; }
+  size_t countKernels() const { return kernels.size(); }
+  size_t countVariants() const;
+  size_t countCodes() const { return codes.size(); }
+
+private:
+  struct Variant {
+    std::string_view target;
+    unsigned warps, stages, longAxis;
+    bool debug, checked;
+    std::vector<uint64_t> configuration;
+    Artifact artifact; // without its code
+    uint32_t code;
+  };
+  struct Kernel {
+    std::string_view name;
+    std::vector<detail::ArgSpec> signature;
+    std::vector<Variant> variants;
+  };
+
+  explicit Bundle(std::string name) : name_(std::move(name)) {}
+  void read(std::string_view bytes);
+  void readKernels(std::string_view section);
+  void readCodes(std::string_view section);
+  void readVariants(std::string_view section);
+  [[noreturn]] void refuse(const std::string &why) const;
+  const Kernel *kernelFor(const BundleKey &key) const;
+
+  std::string name_, identity_;
+  std::string file; // the bytes, where they are not the program's
+  std::string_view about_;
+  std::vector<Kernel> kernels;
+  std::vector<std::string_view> codes;
+};
+
+} // namespace sectile::runtime
+
+#endif

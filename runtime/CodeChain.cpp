@@ -1,0 +1,52 @@
+// Asks the sources of code in turn.
+#include "runtime/CodeChain.h"
+#include <mutex>
+
+namespace sectile::runtime {
+namespace {
+
+using Sources = std::vector<std::shared_ptr<const CodeSource>>;
+
+struct Chain {
+  std::mutex mutex; // guards what follows
+  std::shared_ptr<const Sources> sources = std::make_shared<Sources>();
+};
+
+Chain &chain() {
+  static auto *chain = new Chain; // outlives kernels that static objects launch
+  return *chain;
+}
+
+std::shared_ptr<const Sources> allSources() {
+  Chain &all = chain();
+  std::lock_guard lock(all.mutex);
+  return all.sources;
+}
+
+} // namespace
+
+void addCodeSource(std::shared_ptr<const CodeSource> source) {
+  Chain &all = chain();
+  std::lock_guard lock(all.mutex);
+  Sources longer = *all.sources;
+  longer.push_back(std::move(source));
+  all.sources = std::make_shared<const Sources>(std::move(longer));
+}
+
+std::shared_ptr<const Artifact> findCode(const CodeRequest &request) {
+  const std::shared_ptr<const Sources> sources = allSources();
+  for (const auto &source : *sources)
+    if (auto artifact = source->find(request))
+      return artifact;
+  if (CompilerLink *link = compiler())
+    return link->codeFor(request);
+  std::string why;
+  for (const auto &source : *sources)
+    why += (why.empty() ? "" : "; ") + source->whyNone(request);
+  if (why.empty())
+    why = "this program has no code for it and no compiler: link it with Sectile::sectile, which "
+          "compiles here";
+  throw LaunchError("kernel '" + std::string(request.kernel.name) + "': " + why);
+}
+
+} // namespace sectile::runtime
