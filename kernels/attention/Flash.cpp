@@ -108,12 +108,13 @@ void checkLearned(const Invocation &call, bool packed, flash::Along along,
                    "H, Sq, Sk] along pairs");
 }
 
-// For programs that go over lists: one block of one head each, in tiles that are parts of blocks of
-// 128, or of those that are powers of 2.
-void fitLists(Config &config) {
-  for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
-    if (config.contains(name))
-      config[name] = value;
+// For programs that go over lists: one block of one head each, or over pages of the heads that
+// share keys, in tiles that are parts of blocks of 128, or of those that are powers of 2.
+void fitLists(Config &config, Kind kind) {
+  if (kind == Kind::dense)
+    for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
+      if (config.contains(name))
+        config[name] = value;
   for (const char *tile : {"m", "n", "q_m", "q_n", "kv_m", "kv_n"})
     if (const auto found = config.find(tile); found != config.end())
       found->second = static_cast<std::int64_t>(
@@ -143,7 +144,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     known.kernel = &findKernel(kernelOf(backward, kind));
     Config config = configFor(known, stream.device());
     if (call.listed)
-      fitLists(config);
+      fitLists(config, kind);
     for (const auto &[name, value] : own)
       config[name] = value;
     for (const auto &[along, slot, gradient] : call.learned)

@@ -1,6 +1,7 @@
 // The loops of <sectile/flash/loops.h>.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Forward.h"
+#include "kernels/attention/Lists.h"
 #include "kernels/attention/Varlen.h"
 
 using namespace sectile;
@@ -27,41 +28,12 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
            .keysFirst = keysFirst}};
 }
 
-// The list of one block of a sequence, of `others` that there are.
-void listBlocks(const flash::ListConfig &config, const View<std::int32_t, 1> &to,
-                const flash::Sequence &sequence, const Int &block, const Int &others,
-                const flash::AnyVisibility &visibility) {
-  constexpr int width = 256;
-  const auto first = [](const Int &number, int size) { return number * size; };
-  const auto last = [](const Int &number, int size, const Int &extent) {
-    return minimum((number + 1) * size, extent) - 1;
-  };
-  Int count = 0;
-  for (auto chunk : range(0, cdiv(others, width))) {
-    const Int other = chunk * width + arange(0, width);
-    const Int own = broadcast_to(block, width), i = config.ofQueries ? own : other,
-              j = config.ofQueries ? other : own;
-    const flash::Region region{sequence,
-                               first(i, config.m),
-                               last(i, config.m, sequence.queries),
-                               first(j, config.n),
-                               last(j, config.n, sequence.keys),
-                               config.m,
-                               config.n};
-    const Bool present = visibility.reaches(region) && other < others;
-    const auto through = cumsum(cast<std::int32_t>(present), 0);
-    store(to.ptr() + (through + count), cast<std::int32_t>(other), present);
-    count += cast<Index>(sum(cast<std::int32_t>(present), 0));
-  }
-  store(to.ptr(), cast<std::int32_t>(count));
-}
-
 } // namespace
 
 void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
                        const Int &queries, const Int &keys, const AnyVisibility &visibility) {
   const auto block = program_id(0), head = program_id(1), batch = program_id(2);
-  listBlocks(config, lists.at(batch, head, block), {batch, head, queries, keys}, block,
+  listBlocks(config, lists.at(batch, head, block), {batch, head, queries, keys}, block, 0,
              lists.extent(3) - 1, visibility);
 }
 
@@ -76,7 +48,7 @@ void flash::tracePackedLists(const ListConfig &config, const View<std::int32_t, 
   // None where the block does not exist.
   const Int others =
       config.ofQueries ? cdiv(own.keys.length, config.n) : cdiv(own.queries.length, config.m);
-  listBlocks(config, lists.at(0, head, program), own.of(head), at.block,
+  listBlocks(config, lists.at(0, head, program), own.of(head), at.block, 0,
              minimum(others, lists.extent(3) - 1), visibility);
 }
 

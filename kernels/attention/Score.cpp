@@ -318,10 +318,12 @@ Bool MaskBlocks::sees(const At &at) const {
   when(!isWhole(at), [&] { seen = ofPairs(); });
   return seen;
 }
-// It lies in one block, which is then there.
+// It lies in one block, which is then there, if all of its heads have the same blocks.
 Bool MaskBlocks::isWhole(const At &at) const {
-  return at.row / blockQ == (at.row + (at.rows - 1)) / blockQ &&
-         at.column / blockK == (at.column + (at.keys - 1)) / blockK;
+  const auto query = [&](const Int &row) { return at.heads > 1 ? row / at.heads : row; };
+  const Bool isOne = query(at.row) / blockQ == query(at.row + (at.rows - 1)) / blockQ &&
+                     at.column / blockK == (at.column + (at.keys - 1)) / blockK;
+  return at.heads > 1 ? isOne && mask.extent(1) == 1 : isOne;
 }
 Bool MaskBlocks::touches(const Region &region) const {
   const Int rows = region.firstQuery / blockQ, lastRow = region.lastQuery / blockQ,
@@ -346,10 +348,8 @@ Bool flash::overlap(const Interval &least, const Interval &most, const Region &r
 }
 
 BlockList BlockLists::of(const Int &batch, const Int &head, const Int &block) const {
-  const auto list = lists.at(batch, head, block);
-  const auto number = [=](const Int &at) {
-    return cast<Index>(load(list.ptr() + cast<std::int64_t>(at) * list.stride(0)));
-  };
+  const auto list = lists + ((cast<std::int64_t>(batch) * heads + head) * blocks + block) * length;
+  const auto number = [=](const Int &at) { return cast<Index>(load(list + at)); };
   return {number(0), [=](const Int &step) { return number(step + 1); }};
 }
 

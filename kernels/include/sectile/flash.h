@@ -289,10 +289,19 @@ template <class T, class F, class V> struct PackedPairGradients {
   }
 };
 
+template <class V> struct MakePagedLists {
+  void operator()(V visibility, View<std::int32_t, 4> lists, View<const std::int32_t, 1> lengths,
+                  View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 2> plan,
+                  Int queries, Int keys, const PagedListConfig &config) const {
+    tracePagedLists(config, lists, lengths, queryStarts, plan, queries, keys,
+                    Erased<V>(visibility));
+  }
+};
 template <class T, class C, class Out, class F, class V> struct PagedForward {
   void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, const PagedConfig &config) const {
-    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+                  V visibility, ListsOf<V> lists, const PagedConfig &config) const {
+    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands),
+                  Erased<V>(visibility, &lists, Erased<V>::ofPrograms));
   }
 };
 
@@ -332,6 +341,12 @@ using Launcher = std::function<void(Use &, const Launch &)>;
 NamedTensors attend(const Stream &stream, Call call, const Launcher &launch);
 NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
 
+// Lists as a launch takes them.
+inline Arguments<BlockLists> asLists(const Tensor<std::int32_t, 4> &of) {
+  return {Tensor<std::int32_t, 1>(of.data(), {of.extent(0) * of.stride(0)}, {1}, of.memory()),
+          of.extent(1), of.extent(2), of.extent(3)};
+}
+
 // Makes the lists that a launch takes, of blocks of its queries or its keys, where it takes any.
 // starts: where packed sequences begin among the queries and the keys; none where there are none.
 template <class V>
@@ -349,13 +364,31 @@ Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V>
       const auto lists = use.workspace<std::int32_t, 4>({1, heads, launch.grid.x, 1 + others});
       use(kernel<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads), visibility,
           lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
-      return {lists};
+      return asLists(lists);
     }
     const std::int64_t batches = use.extent("B"), own = ofQueries ? rows : columns;
     const auto lists = use.workspace<std::int32_t, 4>({batches, heads, own, 1 + others});
     use(kernel<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists, queries,
         keys, config);
-    return {lists};
+    return asLists(lists);
+  } else {
+    return {};
+  }
+}
+// The same over pages, whose tables are [S, max].
+template <class V>
+Arguments<ListsOf<V>> listsOfPages(Use &use, const Launch &launch, const Arguments<V> &visibility,
+                                   const Tensor<const std::int32_t, 1> &lengths,
+                                   std::int64_t room) {
+  if constexpr (hasBlocks<V>) {
+    const LoopConfig &of = launch.config;
+    const auto lists = use.workspace<std::int32_t, 4>(
+        {1, launch.grid.y, launch.grid.x, 1 + (room + of.n - 1) / of.n});
+    use(kernel<MakePagedLists<V>>("flash_paged_lists"), Grid(launch.grid.x, launch.grid.y),
+        visibility, lists, lengths, launch.queryStarts.as<const std::int32_t, 1>(),
+        launch.plan.as<const std::int32_t, 2>(), use.call.tensor("q").shape[0], room,
+        PagedListConfig{{.m = of.m, .n = of.n, .group = of.group}, launch.pages});
+    return asLists(lists);
   } else {
     return {};
   }
@@ -419,7 +452,7 @@ inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &le
 inline Arguments<KeyMask> key_mask(const Tensor<const bool, 2> &mask) { return {mask}; }
 inline Arguments<Mask> mask(const Tensor<const bool, 4> &mask) { return {mask}; }
 // block_q and block_k are 1 at least. Blocks without a pair that is seen are not visited: lists of
-// the others are made on the device, once for each call. Over pages there are no lists.
+// the others are made on the device, once for each call.
 inline Arguments<MaskBlocks> block_list(const Tensor<const bool, 4> &mask, std::int64_t block_q,
                                         std::int64_t block_k) {
   if (block_q < 1 || block_k < 1)
@@ -725,8 +758,12 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out = detail::attend(
-      stream, {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options},
+      stream,
+      {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options, {}, hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
+        const auto lists =
+            listsOfPages<V>(use, launch, visibility, pages.lengths,
+                            pages.tables.extent(1) * std::int64_t(launch.pages.page));
         const auto of = [&]<class Out>(std::type_identity<Out>) {
           use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
@@ -735,7 +772,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                   launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
-              launch.numbers, scores.operands, visibility,
+              launch.numbers, scores.operands, visibility, lists,
               PagedConfig{launch.config, launch.pages});
         };
         if (launch.o.dtype == dtype_of<E>)
@@ -750,7 +787,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
 // Attention over keys in pages, forward, for q [S, Hq, D]: one query a sequence, its newest token.
 // o is as q, and lse [S, Hq]. To a lambda and a visibility the number of a sequence is its batch,
 // keys are counted from its beginning, and the last query lies beside the last key. Entries of
-// block_tables for pages that intervals of the visibility leave out, or that lie behind
+// block_tables for pages that intervals or lists of the visibility leave out, or that lie behind
 // context_lens, are not read. What is read of them is not checked, nor are the lengths, which count
 // up to what the tables have room for. Throws LaunchError for what does not fit, dropout and tf32
 // among it.

@@ -324,14 +324,16 @@ struct BlockList {
   std::function<Int(const Int &step)> blockOf;    // in the list's order
   std::function<Bool(const Int &block)> has = {}; // for gradients of a bias
 };
-// Lists of a launch: of each block of a batch and head how many others there are, and then their
-// numbers, in order. Of packed sequences the blocks of all are counted as programs are, in the
-// place of one batch.
+// Lists [batches, heads, blocks, length] of a launch: of each block of a batch and head how many
+// others there are, and then their numbers, in order. Of packed sequences the blocks of all are
+// counted as programs are, in the place of one batch. Over pages there is one for each program. No
+// view, as kernels have few words for their arguments.
 struct BlockLists {
-  View<const std::int32_t, 4> lists;
+  Ptr<const std::int32_t> lists;
+  Int heads, blocks, length;
   BlockList of(const Int &batch, const Int &head, const Int &block) const;
 };
-SECTILE_STRUCT(BlockLists, lists)
+SECTILE_STRUCT(BlockLists, lists, heads, blocks, length)
 struct NoLists {};
 SECTILE_STRUCT(NoLists)
 // What a launch takes for V.
@@ -362,7 +364,9 @@ protected:
 template <Visible V> class Erased final : public AnyVisibility {
 public:
   // lists: of the blocks that the launch is of; none: loops go over all blocks of intervals.
-  // packedSize: of packed sequences, the tokens of such a block.
+  // packedSize: of packed sequences, the tokens of such a block; ofPrograms: the lists are those of
+  // programs.
+  static constexpr int ofPrograms = -1;
   explicit Erased(const V &visibility, const ListsOf<V> *lists = nullptr, int packedSize = 0)
       : visibility(visibility), lists(lists), packedSize(packedSize) {}
   Interval keysOf(const Sequence &sequence, const Int &query) const override {
@@ -391,6 +395,8 @@ private:
                                   [[maybe_unused]] const Int &firstToken,
                                   [[maybe_unused]] const Int &block) const {
     if constexpr (hasBlocks<V>) {
+      if (lists && packedSize == ofPrograms)
+        return lists->of(0, program_id(1), program_id(0));
       if (lists && packedSize)
         return lists->of(0, sequence.head, firstToken / packedSize + sequence.batch + block);
       if (lists)
