@@ -233,6 +233,22 @@ void flash::detail::checkOperands(std::type_identity<flash::Tree>, const std::ui
                       " queries, but there may be 64");
 }
 
+flash::BlockKindConfig flash::detail::blockKindConfig(const BlocksFor &call, std::int64_t blockQ,
+                                                      std::int64_t blockK) {
+  const auto refuse = [](const std::string &why) { throw LaunchError("flash::blocks_of: " + why); };
+  for (const std::int64_t size : {blockQ, blockK})
+    if (size < 16 || size > 1024 || size % 16 != 0)
+      refuse("blocks of " + std::to_string(blockQ) + " queries and " + std::to_string(blockK) +
+             " keys, but these have to be multiples of 16, up to 1024");
+  if (std::min({call.batches, call.heads, call.queries, call.keys}) < 0)
+    refuse("a number of batches, heads, queries or keys is negative");
+  // Operands are loaded in tiles, which must not cross blocks.
+  const auto tile = [](std::int64_t size, std::int64_t most) {
+    return static_cast<int>(std::min(size & -size, most));
+  };
+  return {.m = tile(blockQ, 32), .n = tile(blockK, 64)};
+}
+
 NamedTensors flash::detail::attend(const Stream &stream, Call call, const Launcher &launch) {
   return run(stream, false, std::move(call), launch);
 }

@@ -299,12 +299,14 @@ Interval KeyLengths::queriesOf(const Sequence &sequence, const Int &key) const {
   return {where(key < entry(lengths, sequence.batch), 0, sequence.queries), {}};
 }
 
-Bool MaskBlocks::at(const Int &batch, const Int &head, const Int &row, const Int &column) const {
+Bool MaskBlocks::at(const Int &batch, const Int &head, const Int &row, const Int &column,
+                    int behind) const {
   const auto place = [&](int axis, const Int &wanted) {
     return cast<std::int64_t>(clamp(wanted, 0, maximum(mask.extent(axis) - 1, 0))) *
            mask.stride(axis);
   };
-  return load(mask.ptr() + place(0, batch) + place(1, head) + place(2, row) + place(3, column));
+  return load(mask.ptr() + place(0, batch) + place(1, head) + place(2, row) + place(3, column) +
+              behind);
 }
 Bool MaskBlocks::sees(const At &at) const {
   const auto ofPairs = [&] {
@@ -324,6 +326,10 @@ Bool MaskBlocks::isWhole(const At &at) const {
   const Bool isOne = query(at.row) / blockQ == query(at.row + (at.rows - 1)) / blockQ &&
                      at.column / blockK == (at.column + (at.keys - 1)) / blockK;
   return at.heads > 1 ? isOne && mask.extent(1) == 1 : isOne;
+}
+Bool MaskBlocks::isFull(const At &at) const {
+  const Int query = at.heads > 1 ? at.row / at.heads : at.row;
+  return this->at(at.batch(), at.sequence.head, query / blockQ, at.column / blockK, 1);
 }
 Bool MaskBlocks::touches(const Region &region) const {
   const Int rows = region.firstQuery / blockQ, lastRow = region.lastQuery / blockQ,

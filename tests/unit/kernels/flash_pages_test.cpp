@@ -306,6 +306,41 @@ TEST_P(FlashPages, ListsOfBlocksOfOneQuery) {
                          {.config = {{"overlap", 0}, {"n", 32}}});
 }
 
+// By the blocks that a lambda has over pages of one query of each sequence, or of chunks.
+TEST_P(FlashPages, BlocksOfALambda) {
+  constexpr std::int64_t page = 16, width = 64, KV = 2;
+  const auto lambda = flash::where([](const flash::At &at) {
+    return at.distance() < 9.0f || (at.key() / 32 + at.batch() + at.head() / 2) % 3 == 0;
+  });
+  const auto seen = [](const Place &at) {
+    return at.distance < 9 || (at.key / 32 + at.batch + at.head / 2) % 3 == 0;
+  };
+  const Stream stream = device.stream();
+  const auto none = tensor(device.allocate<half>(KV * page * width), {1, KV, page, width});
+  for (const bool chunks : {false, true}) {
+    const auto &of = chunks ? ofChunks : ofOne;
+    std::vector<std::int32_t> starts{0}, contexts;
+    for (const auto &[Sq, Sk] : of) {
+      starts.push_back(starts.back() + static_cast<std::int32_t>(Sq));
+      contexts.push_back(static_cast<std::int32_t>(Sk));
+    }
+    const std::int64_t S = std::ssize(of);
+    const auto tables =
+        tensor(device.allocate<std::int32_t>(static_cast<std::size_t>(S * (room / page))),
+               {S, room / page});
+    const flash::Pages<half> pages =
+        flash::pages(none, none, tables, tensor(device.upload(contexts), {S}));
+    const Tensor<const std::int32_t, 1> cuQ = tensor(device.upload(starts), {S + 1});
+    const flash::Blocks blocks =
+        chunks ? flash::blocks_of(stream, lambda, {.heads = H, .queries = 40}, pages, cuQ, 16, 32)
+               : flash::blocks_of(stream, lambda, {.heads = H}, pages, 16, 32);
+    checkPages<half, half>(device,
+                           {.width = width, .page = page, .chunks = chunks, .intervals = false},
+                           flash::plain(), flash::block_list(lambda, blocks), unmodified, seen,
+                           {.config = {{"n", 32}}});
+  }
+}
+
 // The same as the library's kernel, whose reference its own tests compare it with.
 TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
   const Stream stream = device.stream();

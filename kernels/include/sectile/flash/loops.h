@@ -70,6 +70,22 @@ void tracePackedLists(const ListConfig &config, const View<std::int32_t, 4> &lis
                       const View<const std::int32_t, 1> &keyStarts, const Int &queries,
                       const Int &keys, const AnyVisibility &visibility);
 
+// The table of Listed [B, H, rows, columns, 2]: a program for each block, in tiles of m and n,
+// which divide a block. queries and keys: of each batch, or at most, where sequences have as many
+// as queryStarts and keyStarts say, or keyLengths.
+struct BlockKindConfig {
+  int m = 16, n = 16, warps = 4;
+  bool packedQueries = false, packedKeys = false, pages = false;
+};
+SECTILE_CONFIG(BlockKindConfig, m, n, warps, packedQueries, packedKeys, pages)
+struct SequenceLengths {
+  View<const std::int32_t, 1> queryStarts, keyStarts, keyLengths; // [B + 1], [B + 1], [B]
+};
+SECTILE_STRUCT(SequenceLengths, queryStarts, keyStarts, keyLengths)
+void traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &kinds,
+                     const SequenceLengths &lengths, const Int &queries, const Int &keys,
+                     const Int &blockQ, const Int &blockK, const AnyVisibility &visibility);
+
 // The forward pass of one program, or of one after another.
 template <class T, class Out>
 void traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,

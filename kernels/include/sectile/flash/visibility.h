@@ -179,9 +179,12 @@ struct MaskBlocks {
   Bool sees(const At &at) const;
   Bool touches(const Region &region) const;
   Bool isWhole(const At &at) const;
+  // Of a block's own element behind that of the mask: for Listed.
+  Bool isFull(const At &at) const;
 
 private:
-  Bool at(const Int &batch, const Int &head, const Int &row, const Int &column) const;
+  Bool at(const Int &batch, const Int &head, const Int &row, const Int &column,
+          int behind = 0) const;
 };
 SECTILE_STRUCT(MaskBlocks, mask, blockQ, blockK)
 
@@ -317,6 +320,27 @@ template <class F> struct Where {
 };
 template <class F>
 SECTILE_STRUCT(Where<F>, operands)
+
+// What V sees, of which a table tells by blocks. Of each block the mask is true where some pair of
+// it is seen, and the element behind that where V::sees() is true of all of its pairs.
+template <Visible V>
+struct Listed {
+  V of;
+  MaskBlocks some;
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    return flash::keysOf(of, sequence, query);
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    return flash::queriesOf(of, sequence, key);
+  }
+  std::optional<Bool> sees(const At &at) const { return flash::sees(of, at); }
+  Bool touches(const Region &region) const { return some.touches(region); }
+  Bool isWhole(const At &at) const { return some.isWhole(at) && some.isFull(at); }
+};
+template <Visible V>
+SECTILE_STRUCT(Listed<V>, of, some)
+template <class V>
+constexpr bool hasPairs<Listed<V>> = hasPairs<V>;
 
 // Blocks of keys or queries that a list has: a loop goes over these and no others.
 struct BlockList {
