@@ -188,7 +188,7 @@ Case drawCase(Draw &draw, const std::string &device) {
     }
   of.gradients = !of.paged() && draw.pick(3) != 0;
   of.tokensFirst = of.form == Form::Dense && draw.pick(3) == 0;
-  const bool blocks = draw.pick(4) == 0;
+  const bool blocks = draw.pick(of.paged() ? 3 : 4) == 0;
   of.causal = !blocks && draw.pick(4) == 0;
   of.sight = drawSight(draw, sizes, blocks);
   of.plain = draw.pick(6) == 0;
@@ -224,10 +224,11 @@ Case drawCase(Draw &draw, const std::string &device) {
     of.hasScales = draw.pick(4) != 0;
     of.blockScales = of.hasScales && draw.coin();
   }
-  if (of.form == Form::OneQuery && draw.coin()) {
-    if (draw.coin())
+  if (of.form == Form::OneQuery) {
+    const size_t how = draw.pick(3);
+    if (how == 0)
       of.parts = sizes.batches() + draw.number(0, 6);
-    else
+    else if (how == 1)
       of.config["splits"] = draw.number(1, 4);
   }
   if (!of.paged())
