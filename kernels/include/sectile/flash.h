@@ -10,6 +10,7 @@
 //   auto [dq, dk, dv] = flash::backward(stream, q, k, v, o, lse, dO, alibi, flash::causal());
 #pragma once
 #include <sectile/attention.h>
+#include <sectile/flash/blocks.h>
 #include <sectile/flash/loops.h>
 #include <sectile/use.h>
 
@@ -156,64 +157,6 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
             /*hides=*/true, learns<F>};
 }
 
-// What extents of a visibility's operands have to be; queries and keys are not known where
-// sequences differ.
-struct CallExtents {
-  std::int64_t batches, heads;
-  std::optional<std::int64_t> queries = {}, keys = {};
-};
-// `words` are those of a view, as a launch takes it. Throws LaunchError.
-struct WantedExtent {
-  const char *name;
-  std::optional<std::int64_t> extent;
-  bool orOne = false;
-};
-void checkExtents(const char *function, const std::uint64_t *words,
-                  std::initializer_list<WantedExtent> wanted);
-
-// Of visibilities of the library; others are taken as they are.
-template <class V>
-void checkOperands(std::type_identity<V>, const std::uint64_t *, const CallExtents &) {}
-void checkOperands(std::type_identity<Documents>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Prefix>, const std::uint64_t *words, const CallExtents &call);
-void checkOperands(std::type_identity<KeyLengths>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<KeyMask>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Mask>, const std::uint64_t *words, const CallExtents &call);
-void checkOperands(std::type_identity<MaskBlocks>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Tree>, const std::uint64_t *words, const CallExtents &call);
-template <class V>
-void checkOperands(std::type_identity<Listed<V>>, const std::uint64_t *words,
-                   const CallExtents &call);
-template <class A, class B>
-void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call);
-template <class A, class B>
-void checkOperands(std::type_identity<Or<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call) {
-  checkOperands(std::type_identity<A>(), words, call);
-  checkOperands(std::type_identity<B>(), words + sectile::detail::wordsOf<A>, call);
-}
-template <class A, class B>
-void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call) {
-  checkOperands(std::type_identity<Or<A, B>>(), words, call);
-}
-template <class V>
-void checkOperands(std::type_identity<Listed<V>>, const std::uint64_t *words,
-                   const CallExtents &call) {
-  checkOperands(std::type_identity<V>(), words, call);
-  checkOperands(std::type_identity<MaskBlocks>(), words + sectile::detail::wordsOf<V>, call);
-}
-template <class V> void checkVisibility(const Arguments<V> &visibility, const CallExtents &call) {
-  std::array<std::uint64_t, sectile::detail::wordsOf<V>> words;
-  visibility.pack(words.data());
-  checkOperands(std::type_identity<V>(), words.data(), call);
-}
-
 // The kernels' functions.
 template <class V> struct MakeLists {
   void operator()(V visibility, View<std::int32_t, 4> lists, Int queries, Int keys,
@@ -226,12 +169,6 @@ template <class V> struct MakePackedLists {
                   View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts,
                   Int queries, Int keys, const ListConfig &config) const {
     tracePackedLists(config, lists, queryStarts, keyStarts, queries, keys, Erased<V>(visibility));
-  }
-};
-template <class V> struct MakeBlockKinds {
-  void operator()(V visibility, View<bool, 5> kinds, SequenceLengths lengths, Int queries, Int keys,
-                  Int blockQ, Int blockK, const BlockKindConfig &config) const {
-    traceBlockKinds(config, kinds, lengths, queries, keys, blockQ, blockK, Erased<V>(visibility));
   }
 };
 template <class T, class F, class V> struct Forward {
@@ -319,12 +256,6 @@ template <class T, class C, class Out, class F, class V> struct PagedForward {
                   Erased<V>(visibility, &lists, Erased<V>::ofPrograms));
   }
 };
-
-// One for each type, whatever the calls.
-template <class Function> const Kernel<Function> &kernel(const char *name) {
-  static const Kernel<Function> kernel{name, {}};
-  return kernel;
-}
 
 // A call of which the library makes launches.
 struct Call {
@@ -487,87 +418,6 @@ Arguments<Where<F>> where(F, const Values &...operands) {
   detail::requireAsMany(type, operands...);
   detail::LearnedParts none;
   return {detail::operandsFrom(type, none, operands...)};
-}
-
-// Which blocks of a visibility nothing, some or all of is seen: kinds [1 or B, 1 or H,
-// ceil(Sq / block_q), ceil(Sk / block_k), 2], some and all. Keeps the memory.
-struct Blocks {
-  Tensor<bool, 5> kinds;
-  std::int64_t block_q, block_k;
-};
-// The calls that they are for: of so many batches and heads, or of any number where it is 1, as
-// what is seen does not depend on them. Batches that are sequences of different lengths are counted
-// by their lengths; queries and keys are then those of the longest.
-struct BlocksFor {
-  std::int64_t batches = 1, heads = 1, queries = 0, keys = 0;
-};
-
-namespace detail {
-// Throws LaunchError.
-BlockKindConfig blockKindConfig(const BlocksFor &call, std::int64_t blockQ, std::int64_t blockK);
-// Where sequences differ; null where they do not.
-struct LengthsOfCall {
-  const Tensor<const std::int32_t, 1> *queryStarts = nullptr, *keyStarts = nullptr,
-                                      *keyLengths = nullptr;
-};
-template <class V>
-Blocks blocksOf(const Stream &stream, const Arguments<V> &visibility, BlocksFor call,
-                const LengthsOfCall &lengths, std::int64_t blockQ, std::int64_t blockK) {
-  if (lengths.keyStarts)
-    call.batches = lengths.keyStarts->extent(0) - 1;
-  if (lengths.keyLengths)
-    call.batches = lengths.keyLengths->extent(0);
-  BlockKindConfig config = blockKindConfig(call, blockQ, blockK);
-  config.packedQueries = lengths.queryStarts;
-  config.packedKeys = lengths.keyStarts;
-  config.pages = lengths.keyLengths;
-  const bool alike = !lengths.keyStarts && !lengths.keyLengths;
-  checkVisibility(visibility, alike ? CallExtents{call.batches, call.heads, call.queries, call.keys}
-                                    : CallExtents{call.batches, call.heads});
-  const std::int64_t rows = (call.queries + blockQ - 1) / blockQ,
-                     columns = (call.keys + blockK - 1) / blockK,
-                     count = call.batches * call.heads * rows * columns * 2;
-  const Tensor<bool, 5> kinds =
-      tensor(stream.device().allocate<bool>(static_cast<std::size_t>(count)),
-             {call.batches, call.heads, rows, columns, 2});
-  const Tensor<const std::int32_t, 1> none(nullptr, {0}, {1});
-  if (count > 0)
-    kernel<MakeBlockKinds<V>>("flash_block_kinds")
-        .launch(stream, Grid(rows * columns, call.heads, call.batches), visibility, kinds,
-                {lengths.queryStarts ? *lengths.queryStarts : none,
-                 lengths.keyStarts ? *lengths.keyStarts : none,
-                 lengths.keyLengths ? *lengths.keyLengths : none},
-                call.queries, call.keys, blockQ, blockK, config);
-  return {kinds, blockQ, blockK};
-}
-} // namespace detail
-
-// Asks a visibility, such as one of where(), about every pair, on the device. Blocks are of 16, 32,
-// 48, … up to 1024 queries and keys. Launches and does not wait. Throws LaunchError for what does
-// not fit.
-template <Visible V>
-Blocks blocks_of(const Stream &stream, const Arguments<V> &visibility, const BlocksFor &call,
-                 std::int64_t block_q = 128, std::int64_t block_k = 128) {
-  return detail::blocksOf(stream, visibility, call, {}, block_q, block_k);
-}
-// The same of packed sequences.
-template <Visible V>
-Blocks blocks_of(const Stream &stream, const Arguments<V> &visibility, const BlocksFor &call,
-                 const Tensor<const std::int32_t, 1> &cu_seqlens_q,
-                 const Tensor<const std::int32_t, 1> &cu_seqlens_k, std::int64_t block_q = 128,
-                 std::int64_t block_k = 128) {
-  return detail::blocksOf(stream, visibility, call, {&cu_seqlens_q, &cu_seqlens_k}, block_q,
-                          block_k);
-}
-// The visibility by what blocks_of found of it: blocks without a pair that is seen are not visited,
-// and in those of which all are nothing is compared.
-template <Visible V>
-Arguments<Listed<V>> block_list(const Arguments<V> &visibility, const Blocks &blocks) {
-  const Tensor<bool, 5> &of = blocks.kinds;
-  return {visibility,
-          {Tensor<bool, 4>(of.data(), {of.extent(0), of.extent(1), of.extent(2), of.extent(3)},
-                           {of.stride(0), of.stride(1), of.stride(2), of.stride(3)}, of.memory()),
-           blocks.block_q, blocks.block_k}};
 }
 
 // o = softmax(scores) v over the keys that a query sees, and lse, for q [B, Hq, Sq, D],
