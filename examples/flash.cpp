@@ -66,6 +66,13 @@ int main() {
       flash::attend(stream, q, k, v, flash::plain(), flash::causal() && strided);
   // [/where]
 
+  // [blocks]
+  const auto blocks = flash::blocks_of(stream, strided, {.queries = length, .keys = length});
+  const auto listed = flash::causal() && flash::block_list(strided, blocks);
+  const auto with_blocks = flash::attend(stream, q, k, v, flash::plain(), listed);
+  flash::backward(stream, q, k, v, with_blocks.o, with_blocks.lse, d_o, flash::plain(), listed);
+  // [/blocks]
+
   // The first token of each document sees itself alone.
   const auto got = sc::Buffer<sc::half>(in_documents.o.memory()).download();
   double worst = 0;

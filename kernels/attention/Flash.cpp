@@ -108,12 +108,13 @@ void checkLearned(const Invocation &call, bool packed, flash::Along along,
                    "H, Sq, Sk] along pairs");
 }
 
-// For programs that go over lists: one block of one head each, in tiles that are parts of blocks of
-// 128, or of those that are powers of 2.
-void fitLists(Config &config) {
-  for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
-    if (config.contains(name))
-      config[name] = value;
+// For programs that go over lists: one block of one head each, or over pages of the heads that
+// share keys, in tiles that are parts of blocks of 128, or of those that are powers of 2.
+void fitLists(Config &config, Kind kind) {
+  if (kind == Kind::dense)
+    for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
+      if (config.contains(name))
+        config[name] = value;
   for (const char *tile : {"m", "n", "q_m", "q_n", "kv_m", "kv_n"})
     if (const auto found = config.find(tile); found != config.end())
       found->second = static_cast<std::int64_t>(
@@ -143,7 +144,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     known.kernel = &findKernel(kernelOf(backward, kind));
     Config config = configFor(known, stream.device());
     if (call.listed)
-      fitLists(config);
+      fitLists(config, kind);
     for (const auto &[name, value] : own)
       config[name] = value;
     for (const auto &[along, slot, gradient] : call.learned)
@@ -230,6 +231,22 @@ void flash::detail::checkOperands(std::type_identity<flash::Tree>, const std::ui
   if (words[2] > 64)
     throw LaunchError("flash::tree: there are " + std::to_string(words[2]) +
                       " queries, but there may be 64");
+}
+
+flash::BlockKindConfig flash::detail::blockKindConfig(const BlocksFor &call, std::int64_t blockQ,
+                                                      std::int64_t blockK) {
+  const auto refuse = [](const std::string &why) { throw LaunchError("flash::blocks_of: " + why); };
+  for (const std::int64_t size : {blockQ, blockK})
+    if (size < 16 || size > 1024 || size % 16 != 0)
+      refuse("blocks of " + std::to_string(blockQ) + " queries and " + std::to_string(blockK) +
+             " keys, but these have to be multiples of 16, up to 1024");
+  if (std::min({call.batches, call.heads, call.queries, call.keys}) < 0)
+    refuse("a number of batches, heads, queries or keys is negative");
+  // Operands are loaded in tiles, which must not cross blocks.
+  const auto tile = [](std::int64_t size, std::int64_t most) {
+    return static_cast<int>(std::min(size & -size, most));
+  };
+  return {.m = tile(blockQ, 32), .n = tile(blockK, 64)};
 }
 
 NamedTensors flash::detail::attend(const Stream &stream, Call call, const Launcher &launch) {

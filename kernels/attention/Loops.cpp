@@ -1,6 +1,7 @@
 // The loops of <sectile/flash/loops.h>.
 #include "kernels/attention/Backward.h"
 #include "kernels/attention/Forward.h"
+#include "kernels/attention/Lists.h"
 #include "kernels/attention/Varlen.h"
 
 using namespace sectile;
@@ -27,41 +28,12 @@ QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T>
            .keysFirst = keysFirst}};
 }
 
-// The list of one block of a sequence, of `others` that there are.
-void listBlocks(const flash::ListConfig &config, const View<std::int32_t, 1> &to,
-                const flash::Sequence &sequence, const Int &block, const Int &others,
-                const flash::AnyVisibility &visibility) {
-  constexpr int width = 256;
-  const auto first = [](const Int &number, int size) { return number * size; };
-  const auto last = [](const Int &number, int size, const Int &extent) {
-    return minimum((number + 1) * size, extent) - 1;
-  };
-  Int count = 0;
-  for (auto chunk : range(0, cdiv(others, width))) {
-    const Int other = chunk * width + arange(0, width);
-    const Int own = broadcast_to(block, width), i = config.ofQueries ? own : other,
-              j = config.ofQueries ? other : own;
-    const flash::Region region{sequence,
-                               first(i, config.m),
-                               last(i, config.m, sequence.queries),
-                               first(j, config.n),
-                               last(j, config.n, sequence.keys),
-                               config.m,
-                               config.n};
-    const Bool present = visibility.reaches(region) && other < others;
-    const auto through = cumsum(cast<std::int32_t>(present), 0);
-    store(to.ptr() + (through + count), cast<std::int32_t>(other), present);
-    count += cast<Index>(sum(cast<std::int32_t>(present), 0));
-  }
-  store(to.ptr(), cast<std::int32_t>(count));
-}
-
 } // namespace
 
 void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
                        const Int &queries, const Int &keys, const AnyVisibility &visibility) {
   const auto block = program_id(0), head = program_id(1), batch = program_id(2);
-  listBlocks(config, lists.at(batch, head, block), {batch, head, queries, keys}, block,
+  listBlocks(config, lists.at(batch, head, block), {batch, head, queries, keys}, block, 0,
              lists.extent(3) - 1, visibility);
 }
 
@@ -76,8 +48,54 @@ void flash::tracePackedLists(const ListConfig &config, const View<std::int32_t, 
   // None where the block does not exist.
   const Int others =
       config.ofQueries ? cdiv(own.keys.length, config.n) : cdiv(own.queries.length, config.m);
-  listBlocks(config, lists.at(0, head, program), own.of(head), at.block,
+  listBlocks(config, lists.at(0, head, program), own.of(head), at.block, 0,
              minimum(others, lists.extent(3) - 1), visibility);
+}
+
+void flash::traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &kinds,
+                            const SequenceLengths &lengths, const Int &queries, const Int &keys,
+                            const Int &blockQ, const Int &blockK, const AnyVisibility &visibility) {
+  const Int columns = kinds.extent(3), row = program_id(0) / columns,
+            column = program_id(0) % columns, head = program_id(1), batch = program_id(2);
+  Sequence sequence{batch, head, queries, keys};
+  const auto packed = [&](const View<const std::int32_t, 1> &starts, Int &first, Int &length) {
+    // How many tokens all sequences have is not known: as many as there can be.
+    const Tokens tokens = tokensOf(starts, batch, std::numeric_limits<std::int32_t>::max());
+    first = tokens.first;
+    length = minimum(length, tokens.length);
+  };
+  if (config.packedQueries)
+    packed(lengths.queryStarts, sequence.firstQuery, sequence.queries);
+  if (config.packedKeys)
+    packed(lengths.keyStarts, sequence.firstKey, sequence.keys);
+  if (config.pages) {
+    const auto &of = lengths.keyLengths;
+    const auto length = load(of.ptr() + cast<std::int64_t>(batch) * of.stride(0));
+    sequence.keys = clamp(cast<Index>(length), 0, keys);
+  }
+  visibility.require(sequence);
+  const auto tiles = [](const Int &block, const Int &size, int tile, const Int &extent) {
+    return std::pair(block * size / tile, cdiv(minimum((block + 1) * size, extent), tile));
+  };
+  const auto [firstRow, endRow] = tiles(row, blockQ, config.m, sequence.queries);
+  const auto [firstColumn, endColumn] = tiles(column, blockK, config.n, sequence.keys);
+  const auto count = [](const Bool &of) {
+    return cast<Index>(sum(sum(cast<std::int32_t>(of), 1), 0));
+  };
+  Int some = 0, hidden = 0;
+  for (auto i : range(firstRow, endRow))
+    for (auto j : range(firstColumn, endColumn)) {
+      const At at{sequence, i * config.m, j * config.n, config.m, config.n};
+      const Int query = at.query(), key = at.key();
+      const Bool exists = query < sequence.queries && key < sequence.keys;
+      const std::optional<Bool> sees = visibility.sees(at);
+      some += count(exists && within(visibility.keysOf(sequence, query), key, sees));
+      if (sees)
+        hidden += count(exists && !*sees);
+    }
+  const auto to = kinds.at(batch, head).at(row, column);
+  store(to.ptr(), some > 0);
+  store(to.ptr() + 1, hidden == 0);
 }
 
 template <class T, class Out>

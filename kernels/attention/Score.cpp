@@ -299,12 +299,14 @@ Interval KeyLengths::queriesOf(const Sequence &sequence, const Int &key) const {
   return {where(key < entry(lengths, sequence.batch), 0, sequence.queries), {}};
 }
 
-Bool MaskBlocks::at(const Int &batch, const Int &head, const Int &row, const Int &column) const {
+Bool MaskBlocks::at(const Int &batch, const Int &head, const Int &row, const Int &column,
+                    int behind) const {
   const auto place = [&](int axis, const Int &wanted) {
     return cast<std::int64_t>(clamp(wanted, 0, maximum(mask.extent(axis) - 1, 0))) *
            mask.stride(axis);
   };
-  return load(mask.ptr() + place(0, batch) + place(1, head) + place(2, row) + place(3, column));
+  return load(mask.ptr() + place(0, batch) + place(1, head) + place(2, row) + place(3, column) +
+              behind);
 }
 Bool MaskBlocks::sees(const At &at) const {
   const auto ofPairs = [&] {
@@ -318,10 +320,16 @@ Bool MaskBlocks::sees(const At &at) const {
   when(!isWhole(at), [&] { seen = ofPairs(); });
   return seen;
 }
-// It lies in one block, which is then there.
+// It lies in one block, which is then there, if all of its heads have the same blocks.
 Bool MaskBlocks::isWhole(const At &at) const {
-  return at.row / blockQ == (at.row + (at.rows - 1)) / blockQ &&
-         at.column / blockK == (at.column + (at.keys - 1)) / blockK;
+  const auto query = [&](const Int &row) { return at.heads > 1 ? row / at.heads : row; };
+  const Bool isOne = query(at.row) / blockQ == query(at.row + (at.rows - 1)) / blockQ &&
+                     at.column / blockK == (at.column + (at.keys - 1)) / blockK;
+  return at.heads > 1 ? isOne && mask.extent(1) == 1 : isOne;
+}
+Bool MaskBlocks::isFull(const At &at) const {
+  const Int query = at.heads > 1 ? at.row / at.heads : at.row;
+  return this->at(at.batch(), at.sequence.head, query / blockQ, at.column / blockK, 1);
 }
 Bool MaskBlocks::touches(const Region &region) const {
   const Int rows = region.firstQuery / blockQ, lastRow = region.lastQuery / blockQ,
@@ -346,10 +354,8 @@ Bool flash::overlap(const Interval &least, const Interval &most, const Region &r
 }
 
 BlockList BlockLists::of(const Int &batch, const Int &head, const Int &block) const {
-  const auto list = lists.at(batch, head, block);
-  const auto number = [=](const Int &at) {
-    return cast<Index>(load(list.ptr() + cast<std::int64_t>(at) * list.stride(0)));
-  };
+  const auto list = lists + ((cast<std::int64_t>(batch) * heads + head) * blocks + block) * length;
+  const auto number = [=](const Int &at) { return cast<Index>(load(list + at)); };
   return {number(0), [=](const Int &step) { return number(step + 1); }};
 }
 

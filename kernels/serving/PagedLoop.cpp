@@ -2,6 +2,7 @@
 // program takes rows of one sequence and of one head of the cache. Its rows are the queries of all
 // heads that share the cache's head, so that what is read from pages is used for all of them.
 #include "kernels/attention/Forward.h"
+#include "kernels/attention/Lists.h"
 #include "kernels/attention/Varlen.h"
 #include "kernels/serving/Pages.h"
 #include "kernels/serving/Plan.h"
@@ -19,14 +20,16 @@ struct RowBlock {
   Int place;          // of that query's results among all
 };
 
+// Config: of a loop, or of lists.
+template <class Config>
 RowBlock packedRows(const View<const std::int32_t, 1> &starts, const Int &total,
-                    const LoopConfig &config) {
+                    const Config &config) {
   const PackedBlock at = packedBlock(starts, total, config.m, queryBlock(), config.group);
   const Tokens tokens = tokensOf(starts, at.sequence, total);
   return {at.sequence, at.block, tokens.first, tokens.length, tokens.first};
 }
 
-RowBlock singleRows(const LoopConfig &config) {
+template <class Config> RowBlock singleRows(const Config &config) {
   const int blocks = (config.group + config.m - 1) / config.m;
   auto number = program_id(0);
   const Int sequence = number / blocks;
@@ -39,7 +42,8 @@ struct PlannedRows {
   Int firstKey, endKey;
 };
 
-PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const LoopConfig &config) {
+template <class Config>
+PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const Config &config) {
   const RowBlock part = singleRows(config);
   const serving::PlanRow row(plan, part.sequence);
   const Int sequence = maximum(row.sequence, 0);
@@ -48,21 +52,60 @@ PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const LoopConfi
           row.end};
 }
 
+// What a program has: rows of a sequence, with so many keys. None where the rows do not exist, as
+// there are more programs than blocks.
+struct Work {
+  RowBlock rows;
+  Int keys;
+  std::optional<PlannedRows> planned = {};
+};
+
+// total: tokens of all sequences; room: keys of a table.
+template <class Config>
+Work workOf(const Config &config, const flash::PageConfig &pages,
+            const View<const std::int32_t, 1> &lengths,
+            const View<const std::int32_t, 1> &queryStarts, const View<const std::int32_t, 2> &plan,
+            const Int &total, const Int &room) {
+  std::optional<PlannedRows> planned;
+  if (pages.planned)
+    planned = plannedRows(plan, config);
+  const RowBlock rows = planned        ? planned->rows
+                        : pages.packed ? packedRows(queryStarts, total, config)
+                                       : singleRows(config);
+  const Bool exists = PackedRows{config.group}.query(rows.block * config.m) < rows.queries;
+  auto length = load(lengths.ptr() + cast<std::int64_t>(rows.sequence) * lengths.stride(0));
+  return {rows, where(exists, clamp(cast<Index>(length), 0, room), 0), planned};
+}
+
 // Steps of n keys, of which a page has a whole number, where all keys are there and may be seen:
 // the engine copies what lies in pages as it is. `rest` becomes the other steps, at either end.
 // There a page may hold anything, which threads leave out.
 Visits wholeSteps(Visits &rest, const LoopConfig &config) {
   Visits whole = rest;
-  const Int first = rest.first, end = maximum(rest.first, rest.end);
-  if (rest.wholeFirst)
-    whole.first = clamp(cdiv(rest.firstSeen, config.n), first, end);
-  whole.end = clamp(rest.endSeen / config.n, whole.first, end);
-  if (rest.wholeFirst) {
+  const Int first = rest.first, end = maximum(rest.first, rest.end),
+            firstWhole = cdiv(rest.firstSeen, config.n), endWhole = rest.endSeen / config.n;
+  if (rest.list) {
+    // A list has only blocks that reach into the interval, in order: its first and its last one
+    // alone may lie there in part. An empty list has no number but that of how many there are.
+    const auto blockOf = [&](const Int &step) {
+      return rest.list->blockOf(where(first < end, step, -1));
+    };
+    whole.first = first + where(first < end && blockOf(first) < firstWhole, Int(1), Int(0));
+    whole.end = end - where(whole.first < end && blockOf(end - 1) >= endWhole, Int(1), Int(0));
+  } else {
+    if (rest.wholeFirst)
+      whole.first = clamp(firstWhole, first, end);
+    whole.end = clamp(endWhole, whole.first, end);
+  }
+  if (rest.wholeFirst || rest.list) {
     const Int before = whole.first - first, behind = whole.end - before;
     rest.first = 0;
     rest.end = end - behind;
-    rest.list = {
-        rest.end, [=](const Int &step) { return step + where(step < before, first, behind); }, {}};
+    rest.list = {rest.end,
+                 [=, of = whole](const Int &step) {
+                   return of.block(step + where(step < before, first, behind));
+                 },
+                 {}};
   } else {
     rest.first = whole.end;
   }
@@ -80,16 +123,8 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
   const int n = config.n, width = config.width, group = config.group;
   const Int kvHead = program_id(1), head = kvHead * group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
-  std::optional<PlannedRows> planned;
-  if (pages.planned)
-    planned = plannedRows(plan, config);
-  const RowBlock at = planned        ? planned->rows
-                      : pages.packed ? packedRows(queryStarts, q.extent(0), config)
-                                     : singleRows(config);
-  // There are more programs than blocks.
-  auto exists = PackedRows{group}.query(at.block * config.m) < at.queries;
-  auto length = load(lengths.ptr() + cast<std::int64_t>(at.sequence) * lengths.stride(0));
-  const Int keys = where(exists, clamp(cast<Index>(length), 0, tables.extent(1) * pages.page), 0);
+  const auto [at, keys, planned] =
+      workOf(config, pages, lengths, queryStarts, plan, q.extent(0), tables.extent(1) * pages.page);
   const Scores scores{.config = config,
                       .sequence = {at.sequence, head, at.queries, keys, at.query},
                       .numbers = numbers,
@@ -103,8 +138,9 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
       valuePages{v.fix(1, kvHead), vScales.fix(1, kvHead)};
   auto take = [&](OnlineSoftmax &softmax, const Tile<T> &query) {
     const Visits all = scores.keys(at.block, false),
-                 steps = planned ? all.within(planned->firstKey, planned->endKey, n)
-                                 : all.part(part, pages.splits);
+                 steps = !planned   ? all.part(part, pages.splits)
+                         : all.list ? all
+                                    : all.within(planned->firstKey, planned->endKey, n);
     Visits rest = steps;
     if constexpr (std::is_same_v<C, T>)
       if (config.overlap) {
@@ -144,6 +180,24 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
       at.block, planned ? planned->firstKey == 0 : part == 0,
       ofRows(q.permuted({1, 0, 2}), at.query), ofRows(o.at(part).permuted({1, 0, 2}), at.place),
       ofRows(lse.at(part).transposed(), at.place), scores, sinks.slice(0, head, group), take);
+}
+
+void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32_t, 4> &lists,
+                            const View<const std::int32_t, 1> &lengths,
+                            const View<const std::int32_t, 1> &queryStarts,
+                            const View<const std::int32_t, 2> &plan, const Int &queries,
+                            const Int &keys, const AnyVisibility &visibility) {
+  const Int kvHead = program_id(1);
+  const Work work = workOf(config, config, lengths, queryStarts, plan, queries, keys);
+  const RowBlock &at = work.rows;
+  Int from = 0, end = cdiv(work.keys, config.n);
+  if (work.planned) {
+    from = work.planned->firstKey / config.n;
+    end = minimum(end, cdiv(work.planned->endKey, config.n));
+  }
+  listBlocks(config, lists.at(0, kvHead, program_id(0)),
+             {at.sequence, kvHead * config.group, at.queries, work.keys, at.query}, at.block, from,
+             end, visibility);
 }
 
 #define SECTILE_TRACE_PAGES(T, C, Out)                                                             \

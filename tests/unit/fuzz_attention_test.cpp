@@ -2,6 +2,7 @@
 // reference.
 #include "tests/fuzz/Isolation.h"
 #include "tests/fuzz/attention/Case.h"
+#include "tests/fuzz/attention/Terms.h"
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -29,6 +30,23 @@ TEST(FuzzAttention, CallsAreRight) { EXPECT_EQ(found(Spoilt::Nothing), 0u); }
 TEST(FuzzAttention, FindsScoresOfWhichANodeIsAnother) { EXPECT_GE(found(Spoilt::Score), 5u); }
 
 TEST(FuzzAttention, FindsVisibilitiesOfWhichANodeIsAnother) { EXPECT_GE(found(Spoilt::Sight), 4u); }
+
+// What one order of operations cancels out, another does not: by the magnitude of the summands, of
+// which the exact result tells nothing.
+TEST(FuzzAttention, RoundsEachStepOfATerm) {
+  const ScoreTerm difference{
+      {.op = ScoreOp::Score}, {.op = ScoreOp::Score}, {.op = ScoreOp::Minus, .a = 0, .b = 1}};
+  const Pair pair{0, 0, 3, 5, -2};
+  const auto slope = [&](std::optional<uint64_t> rounding) {
+    return double(evaluate<float>(difference, {}, 3.0f, pair, rounding).slopes[0]);
+  };
+  EXPECT_EQ(slope({}), 0);
+  double largest = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    largest = std::max(largest, std::fabs(slope(seed)));
+  EXPECT_GT(largest, 0x1p-23);
+  EXPECT_LE(largest, 0x1p-21);
+}
 
 } // namespace
 } // namespace sectile::fuzz

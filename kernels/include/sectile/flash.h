@@ -10,6 +10,7 @@
 //   auto [dq, dk, dv] = flash::backward(stream, q, k, v, o, lse, dO, alibi, flash::causal());
 #pragma once
 #include <sectile/attention.h>
+#include <sectile/flash/blocks.h>
 #include <sectile/flash/loops.h>
 #include <sectile/use.h>
 
@@ -156,55 +157,6 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
             /*hides=*/true, learns<F>};
 }
 
-// What extents of a visibility's operands have to be; queries and keys are not known where
-// sequences differ.
-struct CallExtents {
-  std::int64_t batches, heads;
-  std::optional<std::int64_t> queries = {}, keys = {};
-};
-// `words` are those of a view, as a launch takes it. Throws LaunchError.
-struct WantedExtent {
-  const char *name;
-  std::optional<std::int64_t> extent;
-  bool orOne = false;
-};
-void checkExtents(const char *function, const std::uint64_t *words,
-                  std::initializer_list<WantedExtent> wanted);
-
-// Of visibilities of the library; others are taken as they are.
-template <class V>
-void checkOperands(std::type_identity<V>, const std::uint64_t *, const CallExtents &) {}
-void checkOperands(std::type_identity<Documents>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Prefix>, const std::uint64_t *words, const CallExtents &call);
-void checkOperands(std::type_identity<KeyLengths>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<KeyMask>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Mask>, const std::uint64_t *words, const CallExtents &call);
-void checkOperands(std::type_identity<MaskBlocks>, const std::uint64_t *words,
-                   const CallExtents &call);
-void checkOperands(std::type_identity<Tree>, const std::uint64_t *words, const CallExtents &call);
-template <class A, class B>
-void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call);
-template <class A, class B>
-void checkOperands(std::type_identity<Or<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call) {
-  checkOperands(std::type_identity<A>(), words, call);
-  checkOperands(std::type_identity<B>(), words + sectile::detail::wordsOf<A>, call);
-}
-template <class A, class B>
-void checkOperands(std::type_identity<And<A, B>>, const std::uint64_t *words,
-                   const CallExtents &call) {
-  checkOperands(std::type_identity<Or<A, B>>(), words, call);
-}
-template <class V> void checkVisibility(const Arguments<V> &visibility, const CallExtents &call) {
-  std::array<std::uint64_t, sectile::detail::wordsOf<V>> words;
-  visibility.pack(words.data());
-  checkOperands(std::type_identity<V>(), words.data(), call);
-}
-
 // The kernels' functions.
 template <class V> struct MakeLists {
   void operator()(V visibility, View<std::int32_t, 4> lists, Int queries, Int keys,
@@ -289,18 +241,21 @@ template <class T, class F, class V> struct PackedPairGradients {
   }
 };
 
-template <class T, class C, class Out, class F, class V> struct PagedForward {
-  void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, const PagedConfig &config) const {
-    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+template <class V> struct MakePagedLists {
+  void operator()(V visibility, View<std::int32_t, 4> lists, View<const std::int32_t, 1> lengths,
+                  View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 2> plan,
+                  Int queries, Int keys, const PagedListConfig &config) const {
+    tracePagedLists(config, lists, lengths, queryStarts, plan, queries, keys,
+                    Erased<V>(visibility));
   }
 };
-
-// One for each type, whatever the calls.
-template <class Function> const Kernel<Function> &kernel(const char *name) {
-  static const Kernel<Function> kernel{name, {}};
-  return kernel;
-}
+template <class T, class C, class Out, class F, class V> struct PagedForward {
+  void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, ListsOf<V> lists, const PagedConfig &config) const {
+    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands),
+                  Erased<V>(visibility, &lists, Erased<V>::ofPrograms));
+  }
+};
 
 // A call of which the library makes launches.
 struct Call {
@@ -332,6 +287,12 @@ using Launcher = std::function<void(Use &, const Launch &)>;
 NamedTensors attend(const Stream &stream, Call call, const Launcher &launch);
 NamedTensors backward(const Stream &stream, Call call, const Launcher &launch);
 
+// Lists as a launch takes them.
+inline Arguments<BlockLists> asLists(const Tensor<std::int32_t, 4> &of) {
+  return {Tensor<std::int32_t, 1>(of.data(), {of.extent(0) * of.stride(0)}, {1}, of.memory()),
+          of.extent(1), of.extent(2), of.extent(3)};
+}
+
 // Makes the lists that a launch takes, of blocks of its queries or its keys, where it takes any.
 // starts: where packed sequences begin among the queries and the keys; none where there are none.
 template <class V>
@@ -349,13 +310,31 @@ Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V>
       const auto lists = use.workspace<std::int32_t, 4>({1, heads, launch.grid.x, 1 + others});
       use(kernel<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads), visibility,
           lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
-      return {lists};
+      return asLists(lists);
     }
     const std::int64_t batches = use.extent("B"), own = ofQueries ? rows : columns;
     const auto lists = use.workspace<std::int32_t, 4>({batches, heads, own, 1 + others});
     use(kernel<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists, queries,
         keys, config);
-    return {lists};
+    return asLists(lists);
+  } else {
+    return {};
+  }
+}
+// The same over pages, whose tables are [S, max].
+template <class V>
+Arguments<ListsOf<V>> listsOfPages(Use &use, const Launch &launch, const Arguments<V> &visibility,
+                                   const Tensor<const std::int32_t, 1> &lengths,
+                                   std::int64_t room) {
+  if constexpr (hasBlocks<V>) {
+    const LoopConfig &of = launch.config;
+    const auto lists = use.workspace<std::int32_t, 4>(
+        {1, launch.grid.y, launch.grid.x, 1 + (room + of.n - 1) / of.n});
+    use(kernel<MakePagedLists<V>>("flash_paged_lists"), Grid(launch.grid.x, launch.grid.y),
+        visibility, lists, lengths, launch.queryStarts.as<const std::int32_t, 1>(),
+        launch.plan.as<const std::int32_t, 2>(), use.call.tensor("q").shape[0], room,
+        PagedListConfig{{.m = of.m, .n = of.n, .group = of.group}, launch.pages});
+    return asLists(lists);
   } else {
     return {};
   }
@@ -419,7 +398,7 @@ inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &le
 inline Arguments<KeyMask> key_mask(const Tensor<const bool, 2> &mask) { return {mask}; }
 inline Arguments<Mask> mask(const Tensor<const bool, 4> &mask) { return {mask}; }
 // block_q and block_k are 1 at least. Blocks without a pair that is seen are not visited: lists of
-// the others are made on the device, once for each call. Over pages there are no lists.
+// the others are made on the device, once for each call.
 inline Arguments<MaskBlocks> block_list(const Tensor<const bool, 4> &mask, std::int64_t block_q,
                                         std::int64_t block_k) {
   if (block_q < 1 || block_k < 1)
@@ -725,8 +704,12 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
   if (to)
     given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out = detail::attend(
-      stream, {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options},
+      stream,
+      {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options, {}, hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
+        const auto lists =
+            listsOfPages<V>(use, launch, visibility, pages.lengths,
+                            pages.tables.extent(1) * std::int64_t(launch.pages.page));
         const auto of = [&]<class Out>(std::type_identity<Out>) {
           use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
@@ -735,7 +718,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                   launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
-              launch.numbers, scores.operands, visibility,
+              launch.numbers, scores.operands, visibility, lists,
               PagedConfig{launch.config, launch.pages});
         };
         if (launch.o.dtype == dtype_of<E>)
@@ -747,10 +730,30 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
 }
 } // namespace detail
 
+// The blocks of a visibility over pages, for one query a sequence, or chunks of up to call.queries.
+// call.keys is what tables have room for, whatever is given.
+template <class C, Visible V>
+Blocks blocks_of(const Stream &stream, const Arguments<V> &visibility, BlocksFor call,
+                 const Pages<C> &pages, std::int64_t block_q = 128, std::int64_t block_k = 128) {
+  call.queries = 1;
+  call.keys = pages.tables.extent(1) * pages.k.extent(2);
+  return detail::blocksOf(stream, visibility, call, {.keyLengths = &pages.lengths}, block_q,
+                          block_k);
+}
+template <class C, Visible V>
+Blocks blocks_of(const Stream &stream, const Arguments<V> &visibility, BlocksFor call,
+                 const Pages<C> &pages, const Tensor<const std::int32_t, 1> &cu_seqlens_q,
+                 std::int64_t block_q = 128, std::int64_t block_k = 128) {
+  call.keys = pages.tables.extent(1) * pages.k.extent(2);
+  return detail::blocksOf(stream, visibility, call,
+                          {.queryStarts = &cu_seqlens_q, .keyLengths = &pages.lengths}, block_q,
+                          block_k);
+}
+
 // Attention over keys in pages, forward, for q [S, Hq, D]: one query a sequence, its newest token.
 // o is as q, and lse [S, Hq]. To a lambda and a visibility the number of a sequence is its batch,
 // keys are counted from its beginning, and the last query lies beside the last key. Entries of
-// block_tables for pages that intervals of the visibility leave out, or that lie behind
+// block_tables for pages that intervals or lists of the visibility leave out, or that lie behind
 // context_lens, are not read. What is read of them is not checked, nor are the lengths, which count
 // up to what the tables have room for. Throws LaunchError for what does not fit, dropout and tf32
 // among it.

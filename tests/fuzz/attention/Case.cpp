@@ -7,6 +7,7 @@
 #include "tests/fuzz/Isolation.h"
 #include "tests/fuzz/attention/Traced.h"
 #include <map>
+#include <sectile/library.h>
 #include <sstream>
 
 namespace sectile::fuzz {
@@ -35,6 +36,7 @@ struct Case {
   uint64_t seed = 0;
   bool tf32 = false;
   std::map<std::string, int64_t> config = {}, gradientConfig = {};
+  std::optional<int64_t> parts = {}; ///< of a plan, over pages
 
   bool paged() const { return form == Form::OneQuery || form == Form::Chunks; }
   bool packed() const { return form != Form::Dense; } // as the reference takes them
@@ -83,6 +85,8 @@ std::string Case::describe() const {
          << (blockScales ? " with scales of blocks"
              : hasScales ? " with scales of heads"
                          : "");
+  if (parts)
+    text << " planned in " << *parts;
   if (scale)
     text << " scale=" << *scale;
   if (sinks)
@@ -172,7 +176,9 @@ Case drawCase(Draw &draw, const std::string &device) {
   } else
     for (size_t i = draw.pick(4) + 1; i-- > 0;) {
       const bool none = draw.pick(8) == 0;
-      const int64_t keys = none ? 0 : few(200);
+      // Parts of a plan have 256 keys and more.
+      const bool isLong = of.form == Form::OneQuery && draw.pick(3) == 0;
+      const int64_t keys = none ? 0 : isLong ? draw.number(200, 900) : few(200);
       // Chunks are the last queries of their sequences.
       sizes.sequences.push_back({of.form == Form::OneQuery ? 1
                                  : of.form == Form::Chunks ? draw.number(0, keys)
@@ -182,15 +188,15 @@ Case drawCase(Draw &draw, const std::string &device) {
     }
   of.gradients = !of.paged() && draw.pick(3) != 0;
   of.tokensFirst = of.form == Form::Dense && draw.pick(3) == 0;
-  const bool blocks = draw.pick(4) == 0;
+  const bool blocks = draw.pick(of.paged() ? 3 : 4) == 0;
   of.causal = !blocks && draw.pick(4) == 0;
   of.sight = drawSight(draw, sizes, blocks);
   of.plain = draw.pick(6) == 0;
-  if (!of.plain && !of.causal && !(of.paged() && blocks) && draw.pick(3) == 0) {
+  if (!of.plain && !of.causal && draw.pick(3) == 0) {
     using enum flash::Along;
     static const std::vector<flash::Along> sets[] = {
         {heads}, {queries}, {keys}, {distances}, {pairs}, {heads, distances}, {queries, keys}};
-    of.learned = sets[draw.pick(blocks ? 5 : 7)]; // two and a list have too many arguments
+    of.learned = draw.oneOf(sets);
   }
   of.tables = drawTables(draw, sizes, of.learned);
   of.score = drawScore(draw, of.tables);
@@ -211,15 +217,20 @@ Case drawCase(Draw &draw, const std::string &device) {
   of.tf32 = !of.paged() && of.dtype == DType::float32 && draw.pick(4) == 0;
   of.page = draw.oneOf(std::to_array<int64_t>({16, 16, 32, 64, 1, 24}));
   of.cache = of.dtype;
-  if (of.paged() && !blocks && !of.causal && of.learned.empty() && draw.coin()) {
+  if (of.paged() && !of.causal && of.learned.empty() && draw.coin()) {
     of.cache = draw.oneOf(std::to_array({DType::float8_e4m3, DType::int8, DType::uint8}));
     if (of.cache == DType::uint8 && sizes.width % 2)
       of.cache = DType::int8;
     of.hasScales = draw.pick(4) != 0;
     of.blockScales = of.hasScales && draw.coin();
   }
-  if (of.form == Form::OneQuery && draw.coin())
-    of.config["splits"] = draw.number(1, 4);
+  if (of.form == Form::OneQuery) {
+    const size_t how = draw.pick(3);
+    if (how == 0)
+      of.parts = sizes.batches() + draw.number(0, 6);
+    else if (how == 1)
+      of.config["splits"] = draw.number(1, 4);
+  }
   if (!of.paged())
     drawSchedules(draw, of, device == "virtual:sm_90a");
   return of;
@@ -310,7 +321,9 @@ HostArray intArray(const std::vector<int32_t> &values) {
 }
 
 /// What all outputs should be. Gradients are those of the o and lse that `in` has.
-Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
+/// rounding: as evaluate() takes it, of the plain formula's terms.
+Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic,
+                 std::optional<uint64_t> rounding = {}) {
   const Sizes &sizes = of.sizes;
   const HostArray mask = maskOf(of), &q = in.at("q"), &k = in.at("k"), &v = in.at("v");
   AttentionSettings settings{.scale = of.scale,
@@ -332,7 +345,8 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic) {
   // Of each pair by the learned operands; the score's own go through the reference.
   std::vector<std::array<double, 2>> slopes(of.learned.empty() ? 0 : size_t(mask.count()));
   const auto modified = [&]<class Number>(Number product, const Pair &at) {
-    const Dual<Number> dual = evaluate<Number>(of.score, of.tables, product, at);
+    const Dual<Number> dual = evaluate<Number>(
+        of.score, of.tables, product, at, std::is_same_v<Number, float> ? rounding : std::nullopt);
     if (!slopes.empty())
       slopes[place(at)] = {double(dual.slopes[1]), double(dual.slopes[2])};
     return ModifiedScore{double(dual.value), double(dual.slopes[0])};
@@ -521,28 +535,50 @@ private:
 
   template <class F> void withSight(const flash::Scores<F> &scores) {
     const SightTerm &sight = of.sight;
-    const auto numbers =
-        upload(device, sight.numbers, {sight.shape[0], sight.shape[1], sight.shape[2]});
-    const Buffer<bool> masks = device.allocate<bool>(sight.masks.size());
-    masks.upload(std::span(reinterpret_cast<const bool *>(sight.masks.data()), sight.masks.size()));
+    const Buffer<int32_t> numbers = device.upload(sight.numbers);
+    const auto flags = [&](const std::vector<uint8_t> &values) {
+      const Buffer<bool> buffer = device.allocate<bool>(values.size());
+      buffer.upload(std::span(reinterpret_cast<const bool *>(values.data()), values.size()));
+      return buffer;
+    };
+    const Buffer<bool> masks = flags(sight.masks), blocks = flags(sight.blocks);
     const Buffer<uint64_t> ancestors = device.upload(sight.ancestors);
     const Arguments<TracedSight> plain{numbers, masks, ancestors};
-    if (!sight.blocks.empty()) {
-      const Shape &s = sight.blockShape;
-      const Buffer<bool> mask = device.allocate<bool>(sight.blocks.size());
-      mask.upload(
-          std::span(reinterpret_cast<const bool *>(sight.blocks.data()), sight.blocks.size()));
-      // Two learned operands leave no room for its arguments.
-      if constexpr (!std::is_same_v<F,
-                                    TracedLearned<flash::Along::heads, flash::Along::distances>> &&
-                    !std::is_same_v<F, TracedLearned<flash::Along::queries, flash::Along::keys>>)
-        return withForm(scores, Arguments<TracedBlocks>{numbers, masks, ancestors,
-                                                        tensor(mask, {s[0], s[1], s[2], s[3]})});
+    if (sight.listed >= 0) {
+      const flash::Blocks found = blocksOf({numbers, masks, ancestors});
+      return withForm(
+          scores, Arguments<TracedBlocks>{numbers, masks, ancestors, blocks, found.kinds.data()});
     }
+    if (!sight.blocks.empty())
+      return withForm(scores, Arguments<TracedBlocks>{numbers, masks, ancestors, blocks, blocks});
     if constexpr (std::is_same_v<F, TracedScore> || std::is_same_v<F, flash::detail::Plain>)
       if (of.causal)
         return withForm(scores, flash::causal() && plain);
     withForm(scores, plain);
+  }
+
+  flash::Blocks blocksOf(const Arguments<TracedListed> &listed) {
+    const SightTerm &sight = of.sight;
+    const flash::BlocksFor call{sight.listedBatches, sight.listedHeads, of.sizes.mostQueries(),
+                                of.sizes.mostKeys()};
+    const Stream stream = device.stream();
+    const Tensor<const int32_t, 1> cuQ = startsOf(&Length::queries);
+    switch (of.form) {
+    case Form::Dense:
+      break;
+    case Form::Packed:
+      return flash::blocks_of(stream, listed, call, cuQ, startsOf(&Length::keys), sight.listedQ,
+                              sight.listedK);
+    case Form::OneQuery:
+      return flash::blocks_of(stream, listed, call, inPages<T>(), sight.listedQ, sight.listedK);
+    case Form::Chunks:
+      return flash::blocks_of(stream, listed, call, inPages<T>(), cuQ, sight.listedQ,
+                              sight.listedK);
+    }
+    return flash::blocks_of(stream, listed, call, sight.listedQ, sight.listedK);
+  }
+  Tensor<const int32_t, 1> startsOf(int64_t Length::*which) const {
+    return upload(device, of.starts(which), {of.sizes.batches() + 1});
   }
 
   template <class F, flash::Visible V>
@@ -559,28 +595,31 @@ private:
         keep(flash::backward(stream, q, k, v, o, lse, dO, scores, visibility, gradientOptions));
     } else {
       const auto three = [&](const char *name) { return upload3<T>(device, in.at(name)); };
-      const auto starts = [&](int64_t Length::*which) {
-        return upload(device, of.starts(which), {of.sizes.batches() + 1});
-      };
       const Tensor<T, 3> q = three("q");
-      const Tensor<const int32_t, 1> cuQ = starts(&Length::queries);
+      const Tensor<const int32_t, 1> cuQ = startsOf(&Length::queries);
       if (of.form == Form::Packed) {
-        const Tensor<const int32_t, 1> cuK = starts(&Length::keys);
+        const Tensor<const int32_t, 1> cuK = startsOf(&Length::keys);
         const Tensor<T, 3> k = three("k"), v = three("v"), dO = three("do");
         const auto [o, lse] = flash::attend(stream, q, k, v, cuQ, cuK, scores, visibility, options);
         results = {{"o", download(o)}, {"lse", download(lse)}};
         if (of.gradients)
           keep(flash::backward(stream, q, k, v, cuQ, cuK, o, lse, dO, scores, visibility,
                                gradientOptions));
-      } else if constexpr (!flash::detail::learns<F> || std::is_same_v<V, TracedSight>) {
-        const auto with = [&](const auto &pages) {
+      } else {
+        const auto with = [&](auto pages) {
+          if (of.parts)
+            pages.plan = run_kernel(stream, "paged_plan", {{"context_lens", pages.lengths}},
+                                    {{"parts", std::to_string(*of.parts)}})
+                             .at("plan")
+                             .template as<int32_t, 2>();
           const auto [o, lse] =
               of.form == Form::Chunks
                   ? flash::attend(stream, q, pages, cuQ, scores, visibility, options)
                   : flash::attend(stream, q, pages, scores, visibility, options);
           results = {{"o", download(o)}, {"lse", download(lse)}};
         };
-        if constexpr (std::is_same_v<V, TracedSight> && !flash::detail::learns<F>) {
+        if constexpr ((std::is_same_v<V, TracedSight> || std::is_same_v<V, TracedBlocks>) &&
+                      !flash::detail::learns<F>) {
           if (of.cache == DType::float8_e4m3)
             return with(inPages<float8_e4m3>());
           if (of.cache == DType::int8)
@@ -689,9 +728,9 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
     std::string name;
     Accuracy accuracy;
   };
-  const auto verdicts = [&](const Arrays &inputs) {
+  const auto verdicts = [&](const Arrays &inputs, std::optional<uint64_t> rounding) {
     const Arrays exact = reference(of, inputs, Arithmetic::exact),
-                 own = reference(of, inputs, Arithmetic::own);
+                 own = reference(of, inputs, Arithmetic::own, rounding);
     std::vector<Judged> result;
     for (const auto &[name, output] : outputs) {
       Accuracy accuracy = judge(output, exact.at(name), own.at(name), factor);
@@ -705,16 +744,17 @@ std::string judged(const Case &of, const Arrays &in, const Arrays &outputs) {
     }
     return result;
   };
-  std::vector<Judged> found = verdicts(in);
+  std::vector<Judged> found = verdicts(in, {});
   const auto isFine = [](const Judged &judged) { return judged.accuracy.ok(); };
   if (std::ranges::all_of(found, isFine))
     return "";
+  // Neighbours of the inputs, and of what the term's nodes give.
   std::mt19937_64 random(1);
   for (int neighbour = 0; neighbour < (of.tf32 ? 16 : 4); ++neighbour) {
     Arrays nearby = in;
     for (auto &[name, array] : nearby)
       array = neighbourOf(array, of.tf32 ? 0x1p-10 : 0, random);
-    const std::vector<Judged> there = verdicts(nearby);
+    const std::vector<Judged> there = verdicts(nearby, random());
     for (size_t i = 0; i < found.size(); ++i) {
       Accuracy &own = found[i].accuracy;
       own.maxBound = std::max(own.maxBound, there[i].accuracy.maxBound);
@@ -734,8 +774,12 @@ std::optional<std::string> attentionCase(uint64_t seed, const std::string &devic
   Draw draw(seed);
   const Case of = drawCase(draw, device);
   Arrays in = drawInputs(draw, of);
-  const Traced terms{what == Spoilt::Score ? spoilt(of.score, draw) : of.score,
-                     what == Spoilt::Sight ? spoilt(of.sight, draw) : of.sight};
+  const int64_t queries = of.form == Form::OneQuery ? 1 : of.sizes.mostQueries(),
+                keys = of.paged() ? of.pagesOfEach() * of.page : of.sizes.mostKeys();
+  Traced terms{what == Spoilt::Score ? spoilt(of.score, draw) : of.score,
+               what == Spoilt::Sight ? spoilt(of.sight, draw) : of.sight, queries, keys};
+  if (of.packed())
+    terms.sight.listedBatches = of.sizes.batches();
   traced = &terms;
   const std::string text = "\n  on " + device + ", " + of.describe();
   noteInput(text);

@@ -359,9 +359,18 @@ ScoreTerm spoilt(ScoreTerm term, Draw &draw) {
   return term;
 }
 
+namespace {
+/// One in the last place up or down, by what `seed` says of this number.
+template <class Number> void nudge(Number &number, uint64_t seed) {
+  seed = (seed ^ seed >> 31) * 0x9e3779b97f4a7c15u;
+  const auto unit = std::numeric_limits<Number>::epsilon();
+  number *= (seed >> 63) != 0 ? 1 + unit : 1 - unit;
+}
+} // namespace
+
 template <class Number>
 Dual<Number> evaluate(const ScoreTerm &term, const ScoreTables &tables, Number product,
-                      const Pair &at) {
+                      const Pair &at, std::optional<uint64_t> rounding) {
   const auto ofTable = [&](const Table &table) {
     return Dual<Number>{Number(table.values[table.place(at.batch, at.head, at.query, at.key)])};
   };
@@ -441,12 +450,22 @@ Dual<Number> evaluate(const ScoreTerm &term, const ScoreTables &tables, Number p
       return {};
     };
     // Its operands lie in what grows here.
-    const Dual<Number> result = evaluated();
+    Dual<Number> result = evaluated();
+    if (rounding) {
+      uint64_t seed = *rounding;
+      for (const int64_t part : {at.batch, at.head, at.query, at.key, int64_t(all.size())})
+        seed = (seed + uint64_t(part) + 1) * 0xd1342543de82ef95u;
+      nudge(result.value, seed);
+      for (Number &slope : result.slopes)
+        nudge(slope, ++seed);
+    }
     all.push_back(result);
   }
   return all.back();
 }
-template Dual<float> evaluate(const ScoreTerm &, const ScoreTables &, float, const Pair &);
-template Dual<double> evaluate(const ScoreTerm &, const ScoreTables &, double, const Pair &);
+template Dual<float> evaluate(const ScoreTerm &, const ScoreTables &, float, const Pair &,
+                              std::optional<uint64_t>);
+template Dual<double> evaluate(const ScoreTerm &, const ScoreTables &, double, const Pair &,
+                               std::optional<uint64_t>);
 
 } // namespace sectile::fuzz

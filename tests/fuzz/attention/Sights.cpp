@@ -11,8 +11,10 @@ public:
       : draw(draw), sizes(sizes), withBlocks(withBlocks) {
     term.shape = {0, sizes.batches(), sizes.mostKeys()};
     term.queries = sizes.mostQueries();
-    if (!withBlocks)
-      return;
+    if (withBlocks)
+      drawBlocks();
+  }
+  void drawBlocks() {
     static constexpr int64_t extents[] = {1, 8, 16, 24, 32, 64, 100, 128};
     term.blockQ = draw.oneOf(extents);
     term.blockK = draw.oneOf(extents);
@@ -33,6 +35,43 @@ public:
       return leaf();
     const int a = grow(depth - 1), b = grow(depth - 1);
     return add({.op = draw.pick(5) < 3 ? SightOp::Both : SightOp::Either, .a = a, .b = b});
+  }
+  /// A term of its own by its blocks, without those of a mask.
+  int listed() {
+    static constexpr int64_t extents[] = {16, 32, 32, 48, 64, 96, 128, 128};
+    term.listedQ = draw.oneOf(extents);
+    term.listedK = draw.oneOf(extents);
+    const bool others = std::exchange(withBlocks, false);
+    const size_t first = term.nodes.size();
+    term.listed = draw.pick(3) == 0 ? grow(2) : leaf(SightOp::Where);
+    withBlocks = others;
+    const auto depends = [&](auto of) {
+      return std::any_of(term.nodes.begin() + ptrdiff_t(first), term.nodes.end(), of);
+    };
+    const bool byHead = depends([](const SightNode &node) {
+      return (node.op == SightOp::Where && node.stripes.head != 0) ||
+             (node.op == SightOp::Mask && node.maskShape[1] > 1);
+    });
+    // Sequences of different lengths have blocks of their own in any case.
+    const bool byBatch = depends([](const SightNode &node) {
+      switch (node.op) {
+      case SightOp::Where:
+        return node.stripes.batch != 0;
+      case SightOp::KeyMask:
+      case SightOp::Mask:
+        return node.maskShape[0] > 1;
+      case SightOp::Documents:
+      case SightOp::Prefix:
+      case SightOp::KeyLengths:
+      case SightOp::Tree:
+        return true;
+      default:
+        return false;
+      }
+    });
+    term.listedHeads = byHead || draw.coin() ? sizes.heads : 1;
+    term.listedBatches = byBatch || draw.coin() ? sizes.batches() : 1;
+    return add({.op = SightOp::Listed, .a = term.listed});
   }
   int add(SightNode node) {
     term.nodes.push_back(node);
@@ -149,14 +188,24 @@ private:
 
   Draw &draw;
   const Sizes &sizes;
-  const bool withBlocks;
+  bool withBlocks;
 };
 
 } // namespace
 
-SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withBlocks) {
+SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withLists) {
+  const size_t which = withLists ? draw.pick(4) : 0; // none, of a mask or of a term, or of both
+  const bool withBlocks = withLists && which != 1;
   Planter planter(draw, sizes, withBlocks);
-  const int root = planter.grow(int(draw.number(0, 3)));
+  int root = planter.grow(int(draw.number(0, 3)));
+  if (withLists && which < 2) {
+    const int listed = planter.listed();
+    root =
+        draw.pick(4) == 0 && !withBlocks
+            ? listed
+            : planter.add(
+                  {.op = draw.pick(3) ? SightOp::Both : SightOp::Either, .a = root, .b = listed});
+  }
   const auto &nodes = planter.term.nodes;
   if (withBlocks && std::none_of(nodes.begin(), nodes.end(), [](const SightNode &node) {
         return node.op == SightOp::Blocks;
@@ -206,6 +255,8 @@ bool SightTerm::sees(size_t at, const Pair &pair) const {
                              blockShape[3] +
                          pair.key / blockK)] != 0;
   }
+  case SightOp::Listed:
+    return sees(size_t(node.a), pair);
   case SightOp::Where:
     return node.stripes.has(pair);
   case SightOp::Both:
@@ -264,6 +315,10 @@ static std::string describe(const SightTerm &term, int at) {
   case SightOp::Blocks:
     return "block_list(" + extents(term.blockShape) + ", " + std::to_string(term.blockQ) + ", " +
            std::to_string(term.blockK) + ")";
+  case SightOp::Listed:
+    return "block_list(" + describe(term, node.a) + ", blocks of " + std::to_string(term.listedQ) +
+           ", " + std::to_string(term.listedK) + " for " + std::to_string(term.listedBatches) +
+           ", " + std::to_string(term.listedHeads) + ")";
   case SightOp::Where:
     return "where(" + describe(node.stripes) + ")";
   case SightOp::Both:
@@ -306,6 +361,7 @@ SightTerm spoilt(SightTerm term, Draw &draw) {
   case SightOp::Mask:
   case SightOp::Tree:
   case SightOp::Blocks:
+  case SightOp::Listed:
     node = {.op = SightOp::Causal};
     break;
   }

@@ -95,9 +95,12 @@ template <class Number> struct Dual {
   Number value = 0;
   Number slopes[3] = {};
 };
+/// rounding: a seed; each node's value and slopes are then one in the last place up or down, as
+/// other orders of the same operations would have them. What cancels out in one order, such as the
+/// slopes of s - s, leaves something in others, by the magnitude of its summands.
 template <class Number>
 Dual<Number> evaluate(const ScoreTerm &term, const ScoreTables &tables, Number product,
-                      const Pair &at);
+                      const Pair &at, std::optional<uint64_t> rounding = {});
 
 enum class SightOp {
   Everything,
@@ -111,6 +114,7 @@ enum class SightOp {
   Mask,
   Tree,
   Blocks,
+  Listed, ///< what a is, by the blocks that the device finds of it
   Where,
   Both,
   Either,
@@ -141,6 +145,10 @@ struct SightTerm {
   Shape blockShape;
   std::vector<uint8_t> blocks;
   int64_t blockQ = 1, blockK = 1;
+  int listed = -1; ///< below a node of that kind, of which there is one at most
+  int64_t listedQ = 128, listedK = 128, listedBatches = 1, listedHeads = 1;
+
+  bool hasLists() const { return !blocks.empty() || listed >= 0; }
 
   int32_t number(int64_t row, int64_t batch, int64_t column) const {
     return numbers[static_cast<size_t>((row * shape[1] + batch) * shape[2] + column)];
@@ -148,7 +156,8 @@ struct SightTerm {
   bool sees(const Pair &at) const { return sees(nodes.size() - 1, at); }
   bool sees(size_t node, const Pair &at) const;
 };
-SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withBlocks);
+/// withLists: of blocks of a mask, of those of a term, or of both.
+SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withLists);
 std::string describe(const SightTerm &term);
 SightTerm spoilt(SightTerm term, Draw &draw);
 

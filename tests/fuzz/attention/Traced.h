@@ -9,6 +9,7 @@ namespace sectile::fuzz {
 struct Traced {
   ScoreTerm score;
   SightTerm sight;
+  int64_t queries = 0, keys = 0; ///< that blocks of a term are made for
 };
 inline const Traced *traced = nullptr;
 
@@ -114,20 +115,25 @@ template <class V> struct Part {
   }
 
 private:
-  static Tile<int64_t> stride(int64_t number) { return Tile<int64_t>(number); }
-  /// The mask of a node, with these of its axes.
-  template <int N>
-  View<const bool, N> maskOf(const SightNode &own, const std::array<size_t, N> &axes) const {
+  /// Of these axes of a dense array; kernels have too few words for arguments that are views.
+  template <int N, class T>
+  static View<T, N> view(const Ptr<T> &from, const Shape &shape,
+                         const std::array<size_t, N> &axes) {
     std::array<Int, N> extents;
     std::array<Tile<int64_t>, N> strides;
     for (size_t i = 0; i < N; ++i) {
-      extents[i] = Int(own.maskShape[axes[i]]);
+      extents[i] = Int(shape[axes[i]]);
       int64_t count = 1;
-      for (size_t axis = axes[i] + 1; axis < own.maskShape.size(); ++axis)
-        count *= own.maskShape[axis];
-      strides[i] = stride(count);
+      for (size_t axis = axes[i] + 1; axis < shape.size(); ++axis)
+        count *= shape[axis];
+      strides[i] = Tile<int64_t>(count);
     }
-    return {of->masks + own.place, extents, strides};
+    return {from, extents, strides};
+  }
+  /// Numbers of a row: of each key of a batch, or the first of each batch.
+  View<const std::int32_t, 2> numbers(int64_t row) const {
+    const Shape &shape = traced->sight.shape;
+    return view<2>(of->numbers + row * shape[1] * shape[2], {shape[1], shape[2]}, {0, 1});
   }
   template <class Result, class Function> Result visit(const Function &function) const {
     const SightNode &own = traced->sight.nodes[static_cast<size_t>(node)];
@@ -141,31 +147,42 @@ private:
     case SightOp::Window:
       return function(flash::Window{end(own.left), end(own.right)});
     case SightOp::Documents:
-      return function(flash::Documents{of->numbers.at(own.row), of->numbers.at(own.row + 1)});
+      return function(flash::Documents{numbers(own.row), numbers(own.row + 1)});
     case SightOp::Prefix:
-      return function(flash::Prefix{of->numbers.at(own.row).fix(1, 0)});
+      return function(flash::Prefix{numbers(own.row).fix(1, 0)});
     case SightOp::Chunked:
       return function(flash::Chunked{own.size});
     case SightOp::KeyLengths:
-      return function(flash::KeyLengths{of->numbers.at(own.row).fix(1, 0)});
+      return function(flash::KeyLengths{numbers(own.row).fix(1, 0)});
     case SightOp::KeyMask:
-      return function(flash::KeyMask{maskOf<2>(own, {0, 3})});
+      return function(flash::KeyMask{view<2>(of->masks + own.place, own.maskShape, {0, 3})});
     case SightOp::Mask:
-      return function(flash::Mask{maskOf<4>(own, {0, 1, 2, 3})});
-    case SightOp::Tree: {
-      const int64_t queries = traced->sight.queries;
-      return function(flash::Tree{View<const uint64_t, 2>(
-          of->ancestors + own.place, {Int(traced->sight.shape[1]), Int(queries)},
-          {stride(queries), stride(1)})});
-    }
+      return function(flash::Mask{view<4>(of->masks + own.place, own.maskShape, {0, 1, 2, 3})});
+    case SightOp::Tree:
+      return function(flash::Tree{view<2>(
+          of->ancestors + own.place, {traced->sight.shape[1], traced->sight.queries}, {0, 1})});
     case SightOp::Where: {
       const Stripes &s = own.stripes;
       return function(
           flash::Where<TracedStripes>{{s.query, {s.key, {s.head, {s.batch, {s.modulus, {}}}}}}});
     }
     case SightOp::Blocks:
-      if constexpr (V::hasBlocks)
-        return function(flash::MaskBlocks{of->mask, traced->sight.blockQ, traced->sight.blockK});
+      if constexpr (V::hasBlocks) {
+        const SightTerm &sight = traced->sight;
+        return function(flash::MaskBlocks{view<4>(of->blocks, sight.blockShape, {0, 1, 2, 3}),
+                                          sight.blockQ, sight.blockK});
+      }
+      break;
+    case SightOp::Listed:
+      if constexpr (V::hasBlocks) {
+        const SightTerm &sight = traced->sight;
+        const auto blocks = [](int64_t extent, int64_t size) { return (extent + size - 1) / size; };
+        const Shape shape{sight.listedBatches, sight.listedHeads,
+                          blocks(traced->queries, sight.listedQ),
+                          blocks(traced->keys, sight.listedK), 2};
+        return function(flash::Listed<Part>{
+            a, {view<4>(of->kinds, shape, {0, 1, 2, 3}), sight.listedQ, sight.listedK}});
+      }
       break;
     case SightOp::Both:
       return function(flash::And<Part, Part>{a, b});
@@ -178,11 +195,12 @@ private:
   }
 };
 
-/// The visibility; blocks: with those of a mask.
-struct TracedSight {
+/// The visibility without lists of blocks; or a node's below it, whose blocks are to be listed. Its
+/// operands are dense arrays: views would take more words than launches have.
+template <bool ofListed> struct TracedTerm {
   static constexpr bool hasBlocks = false;
-  View<const std::int32_t, 3> numbers;
-  Ptr<const bool> masks; // views would take more words than launches have
+  Ptr<const std::int32_t> numbers;
+  Ptr<const bool> masks;
   Ptr<const std::uint64_t> ancestors;
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
     return root().keysOf(sequence, query);
@@ -193,16 +211,22 @@ struct TracedSight {
   std::optional<Bool> sees(const flash::At &at) const { return root().sees(at); }
 
 private:
-  Part<TracedSight> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
+  Part<TracedTerm> root() const {
+    return {this, ofListed ? traced->sight.listed : int(traced->sight.nodes.size()) - 1};
+  }
 };
-SECTILE_STRUCT(TracedSight, numbers, masks, ancestors)
+template <bool ofListed>
+SECTILE_STRUCT(TracedTerm<ofListed>, numbers, masks, ancestors)
+using TracedSight = TracedTerm<false>;
+using TracedListed = TracedTerm<true>;
 
+/// The visibility with lists: of a mask of blocks, and of blocks that the device has found.
 struct TracedBlocks {
   static constexpr bool hasBlocks = true;
-  View<const std::int32_t, 3> numbers;
+  Ptr<const std::int32_t> numbers;
   Ptr<const bool> masks;
   Ptr<const std::uint64_t> ancestors;
-  View<const bool, 4> mask;
+  Ptr<const bool> blocks, kinds;
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
     return root().keysOf(sequence, query);
   }
@@ -216,6 +240,6 @@ struct TracedBlocks {
 private:
   Part<TracedBlocks> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
 };
-SECTILE_STRUCT(TracedBlocks, numbers, masks, ancestors, mask)
+SECTILE_STRUCT(TracedBlocks, numbers, masks, ancestors, blocks, kinds)
 
 } // namespace sectile::fuzz

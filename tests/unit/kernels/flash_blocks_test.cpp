@@ -177,6 +177,138 @@ TEST_P(FlashBlocks, OthersAreNotVisited) {
   expectNear(gradients.dq, wanted.dq, 4e-3, "dq");
 }
 
+// Empty, whole and other blocks, the last of which reach beyond the ends.
+TEST_P(FlashBlocks, OfALambda) {
+  const Sizes shape{.queries = 150, .keys = 170};
+  std::vector<std::int32_t> kinds;
+  for (std::int64_t j = 0; j < shape.keys; ++j)
+    kinds.push_back(static_cast<std::int32_t>(j / 32 % 3));
+  const auto ofKeys = tensor(device.upload(kinds), {1, shape.keys});
+  // Of each 32 keys all, those that lie near, or none, the latter two at the first 64 queries.
+  const auto lambda = flash::where(
+      [](const flash::At &at, View<const std::int32_t, 2> kinds, Int near) {
+        const auto kind = at.per_key(kinds);
+        return kind == 0 || (at.query() >= 64 && at.head() > 0) ||
+               (kind == 1 && abs(at.distance()) < cast<float>(near));
+      },
+      ofKeys, 20);
+  const auto seen = [&](const Place &at) {
+    const auto kind = kinds[static_cast<std::size_t>(at.key)];
+    return kind == 0 || (at.query >= 64 && at.head > 0) ||
+           (kind == 1 && std::fabs(at.distance) < 20);
+  };
+  const Stream stream = device.stream();
+  const flash::Blocks blocks = flash::blocks_of(
+      stream, lambda, {.heads = shape.heads, .queries = shape.queries, .keys = shape.keys}, 32, 32);
+  const auto found = Buffer<bool>(blocks.kinds.memory()).download();
+  const std::int64_t rows = 5, columns = 6;
+  for (std::int64_t h = 0; h < shape.heads; ++h)
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) {
+        bool some = false, all = true;
+        for (std::int64_t q = i * 32; q < std::min(shape.queries, i * 32 + 32); ++q)
+          for (std::int64_t k = j * 32; k < std::min(shape.keys, j * 32 + 32); ++k) {
+            const bool sees = seen({0, h, q, k, double(q + shape.keys - shape.queries - k)});
+            some = some || sees;
+            all = all && sees;
+          }
+        const auto at = static_cast<std::size_t>(((h * rows + i) * columns + j) * 2);
+        EXPECT_EQ(found[at], some) << h << " " << i << " " << j;
+        EXPECT_EQ(found[at + 1], all) << h << " " << i << " " << j;
+      }
+  check<half>(device, shape, flash::plain(), flash::block_list(lambda, blocks), unmodified, seen,
+              "a lambda's blocks");
+  check<float>(
+      device, shape, flash::plain(), flash::window(100, 9) && flash::block_list(lambda, blocks),
+      unmodified,
+      [&](const Place &at) { return at.distance <= 100 && at.distance >= -9 && seen(at); },
+      "with a window");
+  // Made of all of a term.
+  const auto both = lambda && flash::causal();
+  const flash::Blocks ofBoth = flash::blocks_of(
+      stream, both, {.heads = shape.heads, .queries = shape.queries, .keys = shape.keys}, 48, 64);
+  check<half>(
+      device, shape, flash::plain(),
+      flash::block_list(both, ofBoth) ||
+          flash::key_lengths(tensor(device.upload(std::vector<std::int32_t>{0, 3}), {2})),
+      unmodified,
+      [&](const Place &at) {
+        return (at.distance >= 0 && seen(at)) || (at.batch == 1 && at.key < 3);
+      },
+      "in causal order, or the first keys");
+}
+
+// Keys and values of blocks that are empty may be anything. In those that are whole nobody asks the
+// lambda: its operand has changed meanwhile.
+TEST_P(FlashBlocks, OfALambdaAreVisitedByTheirKinds) {
+  const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 256, .keys = 512};
+  const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
+  Data<half> data(shape);
+  const auto absent = [](std::int64_t key) { return key / 128 % 2 == 0; };
+  const Results wanted =
+      expected(data, unmodified, [&](const Place &at) { return !absent(at.key); }, 0.25);
+  for (std::int64_t j = 0; j < Sk; ++j)
+    for (std::int64_t d = 0; d < std::max(D, Dv) && absent(j); ++d) {
+      if (d < D)
+        data.k[static_cast<std::size_t>(j * D + d)] = half(NAN);
+      if (d < Dv)
+        data.v[static_cast<std::size_t>(j * Dv + d)] = half(NAN);
+    }
+  std::vector<std::int32_t> kinds;
+  for (std::int64_t j = 0; j < Sk; ++j)
+    kinds.push_back(absent(j) ? 0 : 1);
+  const Buffer<std::int32_t> operand = device.upload(kinds);
+  const auto lambda = flash::where(
+      [](const flash::At &at, View<const std::int32_t, 2> kinds) { return at.per_key(kinds) != 0; },
+      tensor(operand, {1, Sk}));
+  const Stream stream = device.stream();
+  const flash::Blocks blocks = flash::blocks_of(stream, lambda, {.queries = Sq, .keys = Sk});
+  stream.synchronize();
+  operand.upload(std::vector<std::int32_t>(kinds.size(), 0));
+  const auto visibility = flash::block_list(lambda, blocks);
+  const auto q = tensor(device.upload(data.q), {B, H, Sq, D});
+  const auto k = tensor(device.upload(data.k), {B, KV, Sk, D});
+  const auto v = tensor(device.upload(data.v), {B, KV, Sk, Dv});
+  const auto dO = tensor(device.upload(data.dO), {B, H, Sq, Dv});
+  const auto [o, lse] = flash::attend(stream, q, k, v, flash::plain(), visibility, {.scale = 0.25});
+  expectNear(o, wanted.o, 4e-3, "o");
+  const auto gradients =
+      flash::backward(stream, q, k, v, o, lse, dO, flash::plain(), visibility, {.scale = 0.25});
+  expectNear(gradients.dq, wanted.dq, 4e-3, "dq");
+  expectNear(gradients.dk, wanted.dk, 4e-3, "dk");
+  expectNear(gradients.dv, wanted.dv, 4e-3, "dv");
+}
+
+TEST(FlashBlocksCalls, BlocksOfALambdaThatDoNotFitAreRefused) {
+  const Device device = Device::open("interpreter");
+  const Stream stream = device.stream();
+  const auto lambda = flash::where([](const flash::At &at) { return at.key() % 3 != 0; });
+  const auto message = [](const auto &call) -> std::string {
+    try {
+      call();
+    } catch (const LaunchError &error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const std::int64_t size : {0, 24, 1040})
+    EXPECT_THAT(message([&] {
+                  (void)flash::blocks_of(stream, lambda, {.queries = 64, .keys = 64}, 64, size);
+                }),
+                HasSubstr("flash::blocks_of: blocks of 64 queries and " + std::to_string(size) +
+                          " keys, but these have to be multiples of 16, up to 1024"));
+  EXPECT_THAT(
+      message([&] { (void)flash::blocks_of(stream, lambda, {.queries = -1, .keys = 64}); }),
+      HasSubstr("flash::blocks_of: a number of batches, heads, queries or keys is negative"));
+  const flash::Blocks blocks =
+      flash::blocks_of(stream, lambda, {.queries = 64, .keys = 64}, 32, 32);
+  const auto q = tensor(device.allocate<half>(96 * 16), {1, 1, 96, 16});
+  EXPECT_THAT(message([&] {
+                flash::attend(stream, q, q, q, flash::plain(), flash::block_list(lambda, blocks));
+              }),
+              HasSubstr("flash::block_list: an operand is [1, 1, 2, 2], but has to be [1 or 1, "));
+}
+
 TEST(FlashBlocksCalls, BlocksHaveAnExtent) {
   const Device device = Device::open("interpreter");
   const auto mask = tensor(device.allocate<bool>(1), {1, 1, 1, 1});

@@ -316,6 +316,27 @@ TEST_P(FlashPacked, BlocksThatAreNotThereAreNotVisited) {
   expectNear(gradients.dv, packedRows(dv, keys, 1, D), 4e-3, "dv");
 }
 
+// By the blocks that a lambda has of each sequence, whose last query lies beside its last key.
+TEST_P(FlashPacked, BlocksOfALambda) {
+  const auto lambda = flash::where([](const flash::At &at) {
+    return abs(at.distance()) < 9.0f || (at.key() / 32 + at.batch() + at.head()) % 3 == 0;
+  });
+  std::vector<std::int32_t> queries{0}, keys{0};
+  for (const auto &[Sq, Sk] : lengths) {
+    queries.push_back(queries.back() + static_cast<std::int32_t>(Sq));
+    keys.push_back(keys.back() + static_cast<std::int32_t>(Sk));
+  }
+  const Tensor<const std::int32_t, 1> cuQ = tensor(device.upload(queries), {std::ssize(queries)}),
+                                      cuK = tensor(device.upload(keys), {std::ssize(keys)});
+  const flash::Blocks blocks = flash::blocks_of(
+      device.stream(), lambda, {.heads = 4, .queries = 70, .keys = 90}, cuQ, cuK, 32, 32);
+  check<half>(device, flash::plain(), flash::block_list(lambda, blocks) && flash::window(60, 50),
+              unmodified, [](const Place &at) {
+                return at.distance <= 60 && at.distance >= -50 &&
+                       (std::fabs(at.distance) < 9 || (at.key / 32 + at.batch + at.head) % 3 == 0);
+              });
+}
+
 TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
   const Device device = Device::open("interpreter");
   const Stream stream = device.stream();

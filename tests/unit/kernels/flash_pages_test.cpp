@@ -41,9 +41,12 @@ template <class T> struct Code<T, std::int8_t> {
 struct Layout {
   std::int64_t width, page;
   bool chunks = false;
-  // Whether the visibility consists of intervals: pages that it leaves out are then not looked for.
+  // Whether the visibility consists of intervals, or of blocks that steps do not cross: pages that
+  // it leaves out are then not looked for.
   bool intervals = true;
   std::int64_t kvHeads = 2;
+  std::int64_t times = 1; // as many keys, and as much room
+  std::int64_t parts = 0; // of a plan
 };
 
 template <class T, class C, class F, flash::Visible V>
@@ -53,7 +56,10 @@ void checkPages(const Device &device, const Layout &layout, const flash::Scores<
   constexpr bool scaled = !std::is_same_v<T, C>;
   const std::int64_t D = layout.width, page = layout.page, KV = layout.kvHeads;
   const bool chunks = layout.chunks, intervals = layout.intervals;
-  const std::vector<Lengths> &lengths = chunks ? ofChunks : ofOne;
+  std::vector<Lengths> lengths = chunks ? ofChunks : ofOne;
+  for (Lengths &own : lengths)
+    own.keys *= layout.times;
+  const std::int64_t room = ::room * layout.times;
   const auto S = static_cast<std::int64_t>(lengths.size());
   const std::int64_t max = room / page, blocks = S * max + 1;
   const auto index = [](std::int64_t i) { return static_cast<std::size_t>(i); };
@@ -77,14 +83,21 @@ void checkPages(const Device &device, const Layout &layout, const flash::Scores<
     };
     for (std::int64_t p = 0; p < max; ++p) {
       bool wanted = false;
-      for (std::int64_t j = p * page; j < std::min(Sk, (p + 1) * page); ++j)
+      // Keys that nobody sees are not put anywhere.
+      std::vector<bool> isSeen(index(page));
+      for (std::int64_t j = p * page; j < std::min(Sk, (p + 1) * page); ++j) {
+        bool seen = !intervals && Sq > 0;
         for (std::int64_t i = 0; i < Sq; ++i)
-          wanted = wanted || !intervals || visible({s, 0, i, j, double(i + Sk - Sq - j)});
+          for (std::int64_t h = 0; h < H; ++h)
+            seen = seen || visible({s, h, i, j, double(i + Sk - Sq - j)});
+        isSeen[index(j % page)] = seen;
+        wanted = wanted || seen;
+      }
       // Each block is one page's, and neighbours lie apart.
       const std::int64_t block = (s * max + p) * 7 % (blocks - 1);
       table.push_back(wanted ? static_cast<std::int32_t>(block) : p % 2 ? -2000000000 : 2147483647);
       for (std::int64_t j = p * page; j < std::min(Sk, (p + 1) * page); ++j)
-        for (std::int64_t h = 0; h < KV; ++h)
+        for (std::int64_t h = 0; h < KV && isSeen[index(j % page)]; ++h)
           for (std::int64_t d = 0; d < D; ++d) {
             const auto to = index(((block * KV + h) * page + j % page) * D + d);
             const auto put = [&](std::vector<C> &cache, T &number, float scale) {
@@ -121,9 +134,15 @@ void checkPages(const Device &device, const Layout &layout, const flash::Scores<
                ? std::optional<Tensor<const float, 2>>(tensor(device.upload(scales), {blocks, KV}))
                : std::nullopt;
   };
-  const flash::Pages<C> pages =
+  const auto contextLens = tensor(device.upload(contexts), {S});
+  flash::Pages<C> pages =
       flash::pages(ofCache(keys), ofCache(values), tensor(device.upload(table), {S, max}),
-                   tensor(device.upload(contexts), {S}), ofScales(kScales), ofScales(vScales));
+                   contextLens, ofScales(kScales), ofScales(vScales));
+  if (layout.parts > 0)
+    pages.plan = run_kernel(stream, "paged_plan", {{"context_lens", contextLens}},
+                            {{"parts", std::to_string(layout.parts)}})
+                     .at("plan")
+                     .template as<std::int32_t, 2>();
   const Tensor<const std::int32_t, 1> cu = tensor(device.upload(starts), {S + 1});
   const auto result = chunks ? flash::attend(stream, q, pages, cu, scores, visibility, options)
                              : flash::attend(stream, q, pages, scores, visibility, options);
@@ -224,6 +243,108 @@ TEST_P(FlashPages, Masks) {
 TEST_P(FlashPages, CodesWithScales) {
   checkPages<half, std::int8_t>(device, {64, 16}, alibi(slopes), flash::causal(), alibiReference,
                                 before);
+}
+
+// By lists of blocks pages that no query of a program sees are not looked for.
+TEST_P(FlashPages, ListsOfBlocks) {
+  constexpr std::int64_t sequences = 6;
+  // Of heads that share keys one sees what another does not.
+  const auto has = [](std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) {
+    return j > 0 && (s + h + i + 2 * j) % 3 == 0;
+  };
+  std::vector<Buffer<bool>> masks;
+  const auto list = [&](std::int64_t rows, std::int64_t columns, std::int64_t blockQ,
+                        std::int64_t blockK, std::int64_t heads) {
+    std::vector<std::uint8_t> all;
+    for (std::int64_t s = 0; s < sequences; ++s)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t j = 0; j < columns; ++j)
+            all.push_back(has(s, h, i, j));
+    masks.push_back(device.allocate<bool>(all.size()));
+    masks.back().upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+    return flash::block_list(tensor(masks.back(), {sequences, heads, rows, columns}), blockQ,
+                             blockK);
+  };
+  const auto seen = [&](std::int64_t blockQ, std::int64_t blockK, std::int64_t heads) {
+    return [=](const Place &at) {
+      return has(at.batch, heads > 1 ? at.head : 0, at.query / blockQ, at.key / blockK);
+    };
+  };
+  // Blocks of as many queries as a program has of each head.
+  checkPages<half, half>(device, {.width = 64, .page = 16, .chunks = true}, alibi(slopes),
+                         list(2, 8, 32, 16, H), alibiReference, seen(32, 16, H),
+                         {.config = {{"m", 64}, {"n", 16}, {"warps", 4}}});
+  checkPages<half, half>(device,
+                         {.width = 128, .page = 64, .chunks = true, .intervals = false, .times = 3},
+                         flash::plain(), list(1, 3, 64, 128, 1) && flash::window(200, 0),
+                         unmodified, [&](const Place &at) {
+                           return seen(64, 128, 1)(at) && at.distance >= 0 && at.distance <= 200;
+                         });
+}
+TEST_P(FlashPages, ListsOfBlocksOfOneQuery) {
+  constexpr std::int64_t rows = 5, columns = 4; // a sequence each
+  const auto has = [](std::int64_t s, std::int64_t j) { return (s + j) % 3 != 1; };
+  std::vector<std::uint8_t> all;
+  for (std::int64_t s = 0; s < rows; ++s)
+    for (std::int64_t j = 0; j < columns; ++j)
+      all.push_back(has(s, j));
+  const auto mask = device.allocate<bool>(all.size());
+  mask.upload(std::span(reinterpret_cast<const bool *>(all.data()), all.size()));
+  const auto visibility = [&](std::int64_t blockK) {
+    return flash::block_list(tensor(mask, {rows, 1, 1, columns}), 1, blockK) &&
+           flash::window(90 * blockK / 32, 0);
+  };
+  const auto seen = [&](std::int64_t blockK) {
+    return [=](const Place &at) {
+      return has(at.batch, at.key / blockK) && at.distance <= double(90 * blockK / 32);
+    };
+  };
+  // Without parts, with parts of equal lengths, and with those of a plan.
+  checkPages<half, half>(device, {64, 16}, flash::plain(), visibility(32), unmodified, seen(32),
+                         {.config = {{"splits", 1}, {"n", 32}}});
+  checkPages<half, half>(device, {.width = 64, .page = 64, .times = 4}, flash::plain(),
+                         visibility(128), unmodified, seen(128), {.config = {{"splits", 3}}});
+  checkPages<half, half>(device, {.width = 128, .page = 64, .times = 8, .parts = 9}, flash::plain(),
+                         visibility(256), unmodified, seen(256));
+  checkPages<half, half>(device, {.width = 64, .page = 128, .times = 4, .parts = 8}, flash::plain(),
+                         visibility(128), unmodified, seen(128),
+                         {.config = {{"overlap", 0}, {"n", 32}}});
+}
+
+// By the blocks that a lambda has over pages of one query of each sequence, or of chunks.
+TEST_P(FlashPages, BlocksOfALambda) {
+  constexpr std::int64_t page = 16, width = 64, KV = 2;
+  const auto lambda = flash::where([](const flash::At &at) {
+    return at.distance() < 9.0f || (at.key() / 32 + at.batch() + at.head() / 2) % 3 == 0;
+  });
+  const auto seen = [](const Place &at) {
+    return at.distance < 9 || (at.key / 32 + at.batch + at.head / 2) % 3 == 0;
+  };
+  const Stream stream = device.stream();
+  const auto none = tensor(device.allocate<half>(KV * page * width), {1, KV, page, width});
+  for (const bool chunks : {false, true}) {
+    const auto &of = chunks ? ofChunks : ofOne;
+    std::vector<std::int32_t> starts{0}, contexts;
+    for (const auto &[Sq, Sk] : of) {
+      starts.push_back(starts.back() + static_cast<std::int32_t>(Sq));
+      contexts.push_back(static_cast<std::int32_t>(Sk));
+    }
+    const std::int64_t S = std::ssize(of);
+    const auto tables =
+        tensor(device.allocate<std::int32_t>(static_cast<std::size_t>(S * (room / page))),
+               {S, room / page});
+    const flash::Pages<half> pages =
+        flash::pages(none, none, tables, tensor(device.upload(contexts), {S}));
+    const Tensor<const std::int32_t, 1> cuQ = tensor(device.upload(starts), {S + 1});
+    const flash::Blocks blocks =
+        chunks ? flash::blocks_of(stream, lambda, {.heads = H, .queries = 40}, pages, cuQ, 16, 32)
+               : flash::blocks_of(stream, lambda, {.heads = H}, pages, 16, 32);
+    checkPages<half, half>(device,
+                           {.width = width, .page = page, .chunks = chunks, .intervals = false},
+                           flash::plain(), flash::block_list(lambda, blocks), unmodified, seen,
+                           {.config = {{"n", 32}}});
+  }
 }
 
 // The same as the library's kernel, whose reference its own tests compare it with.

@@ -54,12 +54,13 @@ template <class T, class Out>
 SECTILE_STRUCT((ForwardTensors<T, Out>), q, k, v, o, lse, sinks)
 
 // Of a block of m queries, or of n keys, those blocks of the others that it reaches: a row of lists
-// [B, H, blocks, 1 + others], a program for each.
+// [B, H, blocks, 1 + others], a program for each. group: heads whose queries are rows of one block.
 struct ListConfig {
   int m = 64, n = 64, warps = 2;
   bool ofQueries = true;
+  int group = 1;
 };
-SECTILE_CONFIG(ListConfig, m, n, warps, ofQueries)
+SECTILE_CONFIG(ListConfig, m, n, warps, ofQueries, group)
 void traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists, const Int &queries,
                 const Int &keys, const AnyVisibility &visibility);
 // The same of packed sequences: [1, H, programs, 1 + others] of programs as their launches have.
@@ -68,6 +69,22 @@ void tracePackedLists(const ListConfig &config, const View<std::int32_t, 4> &lis
                       const View<const std::int32_t, 1> &queryStarts,
                       const View<const std::int32_t, 1> &keyStarts, const Int &queries,
                       const Int &keys, const AnyVisibility &visibility);
+
+// The table of Listed [B, H, rows, columns, 2]: a program for each block, in tiles of m and n,
+// which divide a block. queries and keys: of each batch, or at most, where sequences have as many
+// as queryStarts and keyStarts say, or keyLengths.
+struct BlockKindConfig {
+  int m = 16, n = 16, warps = 4;
+  bool packedQueries = false, packedKeys = false, pages = false;
+};
+SECTILE_CONFIG(BlockKindConfig, m, n, warps, packedQueries, packedKeys, pages)
+struct SequenceLengths {
+  View<const std::int32_t, 1> queryStarts, keyStarts, keyLengths; // [B + 1], [B + 1], [B]
+};
+SECTILE_STRUCT(SequenceLengths, queryStarts, keyStarts, keyLengths)
+void traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &kinds,
+                     const SequenceLengths &lengths, const Int &queries, const Int &keys,
+                     const Int &blockQ, const Int &blockK, const AnyVisibility &visibility);
 
 // The forward pass of one program, or of one after another.
 template <class T, class Out>
@@ -203,10 +220,24 @@ SECTILE_STRUCT((PagedTensors<T, C, Out>), q, k, v, lengths, tables, queryStarts,
 
 // A program has rows of all query heads that share keys (config.group), as those of traceParts.
 // With config.overlap a page has whole steps, of T, which a warp of its own copies. Whatever the
-// visibility says, only keys that a sequence has are looked for in its table.
+// visibility says, only keys that a sequence has are looked for in its table. Its lists are those
+// of programs.
 template <class T, class C, class Out>
 void tracePages(const LoopConfig &config, const PageConfig &pages,
                 const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
                 const Modifier &modifier, const AnyVisibility &visibility);
+
+// Lists [1, Hkv, programs, 1 + others] of the programs of such a launch, whatever part of the keys
+// they have by their number along the grid's last axis; those of a plan have blocks of their own
+// parts. queries: tokens of all sequences. keys: that a table has room for.
+struct PagedListConfig : ListConfig, PageConfig {};
+constexpr auto sectileConfigFields(std::type_identity<PagedListConfig>) {
+  return std::tuple_cat(config_fields<ListConfig>, config_fields<PageConfig>);
+}
+void tracePagedLists(const PagedListConfig &config, const View<std::int32_t, 4> &lists,
+                     const View<const std::int32_t, 1> &lengths,
+                     const View<const std::int32_t, 1> &queryStarts,
+                     const View<const std::int32_t, 2> &plan, const Int &queries, const Int &keys,
+                     const AnyVisibility &visibility);
 
 } // namespace sectile::flash

@@ -179,9 +179,12 @@ struct MaskBlocks {
   Bool sees(const At &at) const;
   Bool touches(const Region &region) const;
   Bool isWhole(const At &at) const;
+  // Of a block's own element behind that of the mask: for Listed.
+  Bool isFull(const At &at) const;
 
 private:
-  Bool at(const Int &batch, const Int &head, const Int &row, const Int &column) const;
+  Bool at(const Int &batch, const Int &head, const Int &row, const Int &column,
+          int behind = 0) const;
 };
 SECTILE_STRUCT(MaskBlocks, mask, blockQ, blockK)
 
@@ -318,20 +321,43 @@ template <class F> struct Where {
 template <class F>
 SECTILE_STRUCT(Where<F>, operands)
 
+// What V sees, of which a table tells by blocks. Of each block the mask is true where some pair of
+// it is seen, and the element behind that where V::sees() is true of all of its pairs.
+template <Visible V>
+struct Listed {
+  V of;
+  MaskBlocks some;
+  Interval keysOf(const Sequence &sequence, const Int &query) const {
+    return flash::keysOf(of, sequence, query);
+  }
+  Interval queriesOf(const Sequence &sequence, const Int &key) const {
+    return flash::queriesOf(of, sequence, key);
+  }
+  std::optional<Bool> sees(const At &at) const { return flash::sees(of, at); }
+  Bool touches(const Region &region) const { return some.touches(region); }
+  Bool isWhole(const At &at) const { return some.isWhole(at) && some.isFull(at); }
+};
+template <Visible V>
+SECTILE_STRUCT(Listed<V>, of, some)
+template <class V>
+constexpr bool hasPairs<Listed<V>> = hasPairs<V>;
+
 // Blocks of keys or queries that a list has: a loop goes over these and no others.
 struct BlockList {
   Int count;
   std::function<Int(const Int &step)> blockOf;    // in the list's order
   std::function<Bool(const Int &block)> has = {}; // for gradients of a bias
 };
-// Lists of a launch: of each block of a batch and head how many others there are, and then their
-// numbers, in order. Of packed sequences the blocks of all are counted as programs are, in the
-// place of one batch.
+// Lists [batches, heads, blocks, length] of a launch: of each block of a batch and head how many
+// others there are, and then their numbers, in order. Of packed sequences the blocks of all are
+// counted as programs are, in the place of one batch. Over pages there is one for each program. No
+// view, as kernels have few words for their arguments.
 struct BlockLists {
-  View<const std::int32_t, 4> lists;
+  Ptr<const std::int32_t> lists;
+  Int heads, blocks, length;
   BlockList of(const Int &batch, const Int &head, const Int &block) const;
 };
-SECTILE_STRUCT(BlockLists, lists)
+SECTILE_STRUCT(BlockLists, lists, heads, blocks, length)
 struct NoLists {};
 SECTILE_STRUCT(NoLists)
 // What a launch takes for V.
@@ -362,7 +388,9 @@ protected:
 template <Visible V> class Erased final : public AnyVisibility {
 public:
   // lists: of the blocks that the launch is of; none: loops go over all blocks of intervals.
-  // packedSize: of packed sequences, the tokens of such a block.
+  // packedSize: of packed sequences, the tokens of such a block; ofPrograms: the lists are those of
+  // programs.
+  static constexpr int ofPrograms = -1;
   explicit Erased(const V &visibility, const ListsOf<V> *lists = nullptr, int packedSize = 0)
       : visibility(visibility), lists(lists), packedSize(packedSize) {}
   Interval keysOf(const Sequence &sequence, const Int &query) const override {
@@ -391,6 +419,8 @@ private:
                                   [[maybe_unused]] const Int &firstToken,
                                   [[maybe_unused]] const Int &block) const {
     if constexpr (hasBlocks<V>) {
+      if (lists && packedSize == ofPrograms)
+        return lists->of(0, program_id(1), program_id(0));
       if (lists && packedSize)
         return lists->of(0, sequence.head, firstToken / packedSize + sequence.batch + block);
       if (lists)
