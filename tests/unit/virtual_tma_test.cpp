@@ -615,7 +615,7 @@ TEST(TileOrder, TheMbarrierIsToBeFenced) {
 }
 
 TEST(TileOrder, ALoadMayNotOverwriteWhatIsRead) {
-  // A second load into the same place, after a fence alone, a barrier alone, and both.
+  // A second load into the same place, at once, after a barrier alone, and after a fence and that.
   const std::string again = R"(
   br i1 %first, label %reload, label %done
 reload:
@@ -629,13 +629,15 @@ done:
 )";
   const std::string barrier = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n",
                     fence = "  call void @llvm.nvvm.fence.proxy.async()\n";
-  const std::string text = replaced(load, "  ret void\n", fence + again);
+  const std::string text = replaced(load, "  ret void\n", again);
   for (uint64_t seed = 0; seed < seeds; ++seed) {
     const LaunchResult result = TileKernel(square, text, pattern(2048), seed).run();
     ASSERT_TRUE(result.finding) << "seed " << seed;
-    // Who reads last sees that the copy has not landed.
+    // Who reads last sees that the copy has not landed; the thread that asks for it has read
+    // itself.
     EXPECT_TRUE(result.finding->kind == FindingKind::SharedRace ||
-                result.finding->kind == FindingKind::MissingWait)
+                result.finding->kind == FindingKind::MissingWait ||
+                result.finding->kind == FindingKind::MissingProxyFence)
         << result.finding->text();
   }
   const Finding finding = expectMistake(replaced(load, "  ret void\n", barrier + again),
