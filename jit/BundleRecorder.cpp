@@ -7,7 +7,6 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <sectile/version.h>
 #include <unistd.h>
 
 namespace sectile::runtime {
@@ -53,8 +52,7 @@ private:
 
   const pid_t process = getpid();
   std::mutex mutex; // guards what follows
-  BundleWriter writer{std::string("{\"sectile\":\"") + version() + "\",\"llvm\":\"" +
-                      llvm_version() + "\"}"};
+  BundleWriter writer{aboutBundles()};
 };
 
 } // namespace

@@ -26,6 +26,10 @@ Identity identityOf(std::span<const std::string_view> sections) {
 
 } // namespace
 
+std::string aboutBundles() {
+  return std::string("{\"sectile\":\"") + version() + "\",\"llvm\":\"" + llvm_version() + "\"}";
+}
+
 void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
   auto kernel = std::ranges::find_if(kernels, [&](const Kernel &one) {
     return one.name == key.kernel && one.signature == key.signature;

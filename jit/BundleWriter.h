@@ -7,6 +7,9 @@
 
 namespace sectile::runtime {
 
+/// What bundles that this program writes say of it, as JSON.
+std::string aboutBundles();
+
 /// Makes a bundle. Equal codes are kept once.
 class BundleWriter {
 public:

@@ -319,6 +319,35 @@ std::string CodeAccess::emit(const detail::BoundLaunch &launch, std::string_view
   return launch.kernel->emit(target, form, launch.packed());
 }
 
+std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &launch,
+                                                   const Chip &chip) {
+  const detail::KernelDesc &desc = launch.kernel->desc_;
+  const detail::PackedLaunch packed = launch.packed();
+  const CompileOptions options = LaunchAccess::options(launch);
+  const unsigned longAxis = detail::longAxisOf(launch.grid, DeviceLimits());
+  TracedKernel traced(desc, packed, chip.indexBound(), longAxis);
+  detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
+                             *traced.module, longAxis);
+  const std::string irHash = contentHash(printed(*traced.module, /*locations=*/false));
+  llvm::Expected<Artifact> compiled = sectile::compile(*traced.module, Target(chip), options,
+                                                       /*forVirtualDevice=*/false, timesSink);
+  if (!compiled)
+    rethrow(compiled.takeError(), desc.name);
+  compiled->irHash = irHash;
+  compiled->plan.arguments =
+      factsOf(traced.arguments, countingBits(desc.args, boundKindOf(chip.indexBound())));
+  return {BundleKey{.kernel = std::string(desc.name),
+                    .signature = {desc.args.begin(), desc.args.end()},
+                    .target = chip.name,
+                    .warps = options.warps,
+                    .stages = options.stages,
+                    .longAxis = longAxis,
+                    .debug = options.debug,
+                    .checked = options.checked,
+                    .configuration = launch.configWords},
+          std::move(*compiled)};
+}
+
 void CodeAccess::trace(const detail::BoundLaunch &launch, const Chip &chip,
                        llvm::function_ref<void(mlir::ModuleOp)> use) {
   const TracedKernel traced(launch.kernel->desc_, launch.packed(), chip.indexBound());

@@ -4,6 +4,7 @@
 
 #include "codegen/Compiler.h"
 #include "jit/CacheEntry.h"
+#include "runtime/Bundle.h"
 #include "runtime/LaunchAccess.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -17,6 +18,9 @@ struct CodeAccess {
   /// Its code in this form ("ptx"). Throws CompileError.
   static std::string emit(const detail::BoundLaunch &launch, std::string_view target,
                           std::string_view form);
+  /// The same as a bundle keeps it, for a device with this chip, and what it is for.
+  static std::pair<BundleKey, Artifact> bundled(const detail::BoundLaunch &launch,
+                                                const Chip &chip);
   /// Traces the kernel as for this chip, and hands the module to `use`, which may change it.
   static void trace(const detail::BoundLaunch &launch, const Chip &chip,
                     llvm::function_ref<void(mlir::ModuleOp)> use);

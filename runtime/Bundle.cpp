@@ -72,6 +72,25 @@ size_t Bundle::countVariants() const {
   return count;
 }
 
+std::vector<Bundle::Content> Bundle::contents() const {
+  std::vector<Content> all;
+  for (const Kernel &kernel : kernels)
+    for (const Variant &variant : kernel.variants) {
+      Content &one = all.emplace_back(Content{{.kernel = std::string(kernel.name),
+                                               .signature = kernel.signature,
+                                               .target = std::string(variant.target),
+                                               .warps = variant.warps,
+                                               .stages = variant.stages,
+                                               .longAxis = variant.longAxis,
+                                               .debug = variant.debug,
+                                               .checked = variant.checked,
+                                               .configuration = variant.configuration},
+                                              variant.artifact});
+      one.artifact.bytes = codes[variant.code];
+    }
+  return all;
+}
+
 std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   const BundleKey key = bundleKeyOf(request);
   const Kernel *kernel = kernelFor(key);

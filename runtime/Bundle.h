@@ -41,6 +41,13 @@ public:
   /// Of the contents: 32 hexadecimal digits.
   const std::string &identity() const { return identity_; }
   std::string_view about() const { return about_; }
+  /// One variant: what it is for, and its code.
+  struct Content {
+    BundleKey key;
+    Artifact artifact;
+  };
+  /// All variants, in the file's order.
+  std::vector<Content> contents() const;
   size_t countKernels() const { return kernels.size(); }
   size_t countVariants() const;
   size_t countCodes() const { return codes.size(); }

@@ -3,6 +3,7 @@
 #include "bench/Kernels.h"
 #include "kernels/Tune.h"
 #include "tools/File.h"
+#include "tools/sectile/Calls.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
@@ -23,57 +24,6 @@ namespace {
 
 using llvm::json::Object;
 
-// Every input that may have this dtype has it; the others have their usual ones.
-std::string dtypesFor(const KernelSpec &kernel, const std::string &name) {
-  const std::optional<DType> dtype = parseDType(name);
-  if (!dtype)
-    throw InputError("there is no dtype '" + name + "'");
-  std::string text;
-  for (const ArgumentSpec &spec : kernel.arguments)
-    if (!spec.output &&
-        std::find(spec.dtypes.begin(), spec.dtypes.end(), *dtype) != spec.dtypes.end())
-      text += (text.empty() ? "" : ",") + spec.name + "=" + name;
-  return text;
-}
-
-struct Case {
-  Invocation call;
-  Config given = {}; // what the line sets of the configuration
-};
-
-// KERNEL [AXIS=EXTENT,...] [dtype DTYPE] [with NAMES] [opt KEY=VALUE...] [config KEY=VALUE...]
-Case parseLine(const std::string &text, std::string dtype) {
-  std::istringstream words(text);
-  std::string word, name;
-  words >> name;
-  const KernelSpec &kernel = findKernel(name);
-  std::map<std::string, std::int64_t> extents;
-  std::vector<std::string> with;
-  Assignments options, config, *assigned = nullptr;
-  while (words >> word) {
-    if (word == "opt" || word == "config") {
-      assigned = word == "opt" ? &options : &config;
-    } else if (word == "with" || word == "dtype") {
-      std::string value;
-      if (!(words >> value))
-        throw InputError("'" + word + "' needs a value");
-      if (word == "with")
-        with = namesIn(value);
-      else
-        dtype = value;
-    } else if (assigned) {
-      const std::size_t equals = word.find('=');
-      if (equals == std::string::npos)
-        throw InputError("'" + word + "' is not of the form KEY=VALUE");
-      assigned->emplace_back(word.substr(0, equals), word.substr(equals + 1));
-    } else {
-      extents.merge(parseShape(word, name));
-    }
-  }
-  return {resolveTypical(kernel, dtypesFor(kernel, dtype), extents, options, with),
-          parseConfig(kernel, config)};
-}
-
 std::vector<Case> casesOf(const CommandLine &line) {
   std::vector<std::string> names = namesIn(line.value("--kernel").value_or(""));
   for (const std::string &name : names)
@@ -93,25 +43,7 @@ std::vector<Case> casesOf(const CommandLine &line) {
   }
   if (line.has("--small"))
     throw InputError("only one of --file and --small can be given");
-  const std::string path = *line.value("--file");
-  std::istringstream file(readFile(path));
-  std::string text;
-  for (std::size_t number = 1; std::getline(file, text); ++number) {
-    text.erase(std::min(text.find('#'), text.size()));
-    std::string name;
-    if (!(std::istringstream(text) >> name))
-      continue;
-    try {
-      if (isAsked(findKernel(name).name))
-        cases.push_back(parseLine(text, dtype));
-    } catch (const InputError &error) {
-      throw InputError(path + ":" + std::to_string(number) + ": " + error.what());
-    }
-  }
-  if (cases.empty())
-    throw InputError("--file: '" + path + "' has no shapes" +
-                     (names.empty() ? "" : " for these kernels"));
-  return cases;
+  return readCases(*line.value("--file"), names, dtype);
 }
 
 // What a call computes on: the dtypes and shapes of its arguments, and of integers so much that

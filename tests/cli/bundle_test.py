@@ -1,0 +1,98 @@
+# `sectile bundle`: bundles that a run writes, what the commands say of them, and others made of them.
+import json
+import os
+import sys
+
+from cli import done, main, refused, write_npy
+
+FAKE_CUDA = sys.argv[2]  # a driver on host memory
+
+
+def made(path, device, size=64, **env):
+    """A bundle of vector_add for a device, which a run of it writes when it ends."""
+    write_npy("x.npy", "<f4", (size,), range(size))
+    done("run", "vector_add", "--in", "x=x.npy", "y=x.npy", "--repeat", "1", "--device", device,
+         env={"SECTILE_BUILD": path, "SECTILE_CACHE_DIR": os.path.abspath("cache"), **env})  # fmt: skip
+    return path
+
+
+def listed(path, *words):
+    return json.loads(done("bundle", "list", path, *words, "--json").out)
+
+
+def shown(path):
+    return json.loads(done("bundle", "show", path, "--json").out)
+
+
+def test_what_a_bundle_has():
+    made("a.sectile", "virtual:sm_80")
+    (variant,) = listed("a.sectile")
+    assert variant["kernel"] == "vector_add" and variant["form"] == "virtual", variant
+    assert variant["target"].startswith("virtual:sm_80 on "), variant
+    assert variant["arguments"] == 3 and variant["threads"] == 32 * variant["warps"], variant
+    assert "divisible by 16" in variant["assumes"] and " = 1" in variant["assumes"], variant
+    about = shown("a.sectile")
+    assert about["kernels"] == ["vector_add"] and about["targets"] == [variant["target"]], about
+    assert about["codes"] == about["variants"] == 1 and about["code_bytes"] == variant["code_bytes"], about
+    assert set(about["about"]) == {"sectile", "llvm"} and len(about["identity"]) == 32, about
+    for text in (done("bundle", "list", "a.sectile").out, done("bundle", "show", "a.sectile").out):
+        assert "vector_add" in text and variant["target"] in text, text
+    assert about["identity"] in done("bundle", "verify", "a.sectile").out
+    assert listed("a.sectile", "vector_add") == [variant]
+    refused("bundle", "list", "a.sectile", "matmul", says=("'a.sectile' has no kernel 'matmul'", "bundle list"))
+
+
+def test_built_without_the_chip():
+    # What a run on a chip writes is what `build` writes for it.
+    made("run.sectile", "cuda:0", SECTILE_CUDA_LIBRARY=FAKE_CUDA)
+    (variant,) = listed("run.sectile")
+    done("build", "vector_add", "--shape", "...=64", "--dtype", "f32", "--target", variant["target"], "-o", "built.sectile")
+    assert listed("built.sectile") == [variant], (listed("built.sectile"), variant)
+    assert shown("built.sectile")["identity"] == shown("run.sectile")["identity"]
+    with open("calls.txt", "w") as file:
+        file.write("# two calls\nvector_add ...=64 dtype f32\nvector_add ...=64 dtype f16 config size=256\n")
+    done("build", "--file", "calls.txt", "--target", "sm_80,gfx942", "-o", "two.sectile")
+    forms = [(v["target"], v["form"], v["configuration"][1]) for v in listed("two.sectile")]
+    assert sorted(set(v[:2] for v in forms)) == [("gfx942", "hsaco"), ("sm_80", "ptx")] and len(forms) == 4, forms
+    refused("build", "vector_add", "--target", "sm_80", says="-o FILE")
+    refused("build", "vector_add", "-o", "x", says="--target is missing")
+    refused("build", "vector_add", "--target", "sm_1", "-o", "x", says="sm_1")
+    refused("build", "--target", "sm_80", "-o", "x", says="KERNEL")
+    refused("build", "vector_add", "--file", "calls.txt", "--target", "sm_80", "-o", "x", says="KERNEL")
+
+
+def test_two_become_one_and_one_again():
+    made("a.sectile", "virtual:sm_80")
+    made("b.sectile", "virtual:gfx942")
+    done("bundle", "merge", "ab.sectile", "a.sectile", "b.sectile")
+    assert listed("ab.sectile") == listed("a.sectile") + listed("b.sectile")
+    # What is there already is not added again.
+    again = json.loads(done("bundle", "merge", "aab.sectile", "ab.sectile", "a.sectile", "--json").out)
+    assert again["variants"] == again["codes"] == 2 and again["identity"] == shown("ab.sectile")["identity"], again
+    (target,) = shown("b.sectile")["targets"]
+    done("bundle", "strip", "ab.sectile", "--target", target, "-o", "only.sectile")
+    assert shown("only.sectile")["identity"] == shown("b.sectile")["identity"]
+    done("bundle", "strip", "ab.sectile", "--target", target)  # over itself
+    assert listed("ab.sectile") == listed("b.sectile")
+
+
+def test_refusals():
+    made("a.sectile", "virtual:sm_80")
+    with open("a.sectile", "rb") as file:
+        whole = file.read()
+    for name, data in (("short", whole[:-1]), ("changed", whole[:-1] + bytes([whole[-1] ^ 1])), ("empty", b"")):
+        with open(name, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o644)
+        for words in (("verify", name), ("show", name), ("list", name), ("merge", "out", "a.sectile", name)):
+            refused("bundle", *words, says=f"'{name}'" if data else name)
+        assert not os.path.exists("out")
+    refused("bundle", "verify", "none.sectile", says="none.sectile")
+    refused("bundle", "strip", "a.sectile", says="--target")
+    refused("bundle", "strip", "a.sectile", "--target", "sm_75", says=("no code for 'sm_75'", "virtual:sm_80 on"))
+    refused("bundle", "merge", "nowhere/out", "a.sectile", "a.sectile", says="nowhere")
+    with open("a.sectile", "rb") as file:
+        assert file.read() == whole
+
+
+main(globals())

@@ -1,0 +1,288 @@
+// `sectile build`: writes a bundle of compiled code; `sectile bundle …`: looks into bundles, and
+// makes others of them.
+#include "runtime/Bundle.h"
+#include "jit/BundleWriter.h"
+#include "jit/CodeAccess.h"
+#include "kernels/Use.h"
+#include "runtime/Chip.h"
+#include "tools/File.h"
+#include "tools/sectile/Calls.h"
+#include "tools/sectile/Commands.h"
+#include "tools/sectile/Execute.h"
+#include "tools/sectile/Inputs.h"
+#include "tools/sectile/Table.h"
+#include "tools/sectile/cache/Cache.h"
+#include <iostream>
+#include <map>
+#include <sectile/error.h>
+#include <set>
+
+using namespace sectile;
+using namespace sectile::tool;
+using runtime::Bundle;
+using runtime::BundleWriter;
+
+namespace {
+
+std::shared_ptr<const Bundle> open(const CommandLine &line, size_t argument = 0) {
+  return Bundle::open(*line.argument(argument));
+}
+
+// "x0, x2 to x5 divisible by 16; x1 = 1": of the compiled function's arguments.
+std::string factsText(const LaunchPlan &plan) {
+  std::map<std::string, std::string> numbers; // by what is known
+  std::vector<std::string> order;
+  for (size_t i = 0; i < plan.arguments.size(); ++i) {
+    const auto factOf = [&](size_t at) -> std::string {
+      const ArgumentFacts &facts = plan.arguments[at];
+      return facts.low == facts.high ? "= " + std::to_string(facts.low)
+             : facts.divisor > 1     ? "divisible by " + std::to_string(facts.divisor)
+                                     : "";
+    };
+    const std::string fact = factOf(i);
+    if (fact.empty())
+      continue;
+    size_t last = i;
+    while (last + 1 < plan.arguments.size() && factOf(last + 1) == fact)
+      ++last;
+    std::string &text = numbers[fact];
+    if (text.empty())
+      order.push_back(fact);
+    (text += text.empty() ? "x" : ", x") += std::to_string(i);
+    if (last > i)
+      text += (last > i + 1 ? " to x" : ", x") + std::to_string(last);
+    i = last;
+  }
+  std::string all;
+  for (const std::string &fact : order)
+    (all += all.empty() ? "" : "; ") += numbers[fact] + " " + fact;
+  return all.empty() ? "nothing" : all;
+}
+
+std::string optionsText(const runtime::BundleKey &key) {
+  return std::to_string(key.warps) + " warps, " + std::to_string(key.stages) + " stages" +
+         (key.longAxis ? ", long axis " + std::to_string(key.longAxis) : "") +
+         (key.debug ? ", debug" : "") + (key.checked ? ", checked" : "");
+}
+
+// A field of a configuration is a word: an integer, a boolean, or the bits of a number.
+std::string configurationText(const runtime::BundleKey &key) {
+  std::string text;
+  for (const uint64_t word : key.configuration)
+    (text += text.empty() ? "" : ",") += std::to_string(static_cast<int64_t>(word));
+  return text;
+}
+
+std::set<std::string> targetsOf(const std::vector<Bundle::Content> &contents) {
+  std::set<std::string> targets;
+  for (const Bundle::Content &one : contents)
+    targets.insert(one.key.target);
+  return targets;
+}
+
+std::string joined(const std::set<std::string> &texts) {
+  std::string all;
+  for (const std::string &text : texts)
+    (all += all.empty() ? "" : ", ") += text;
+  return all;
+}
+
+// Writes it, and says what it has.
+int write(const CommandLine &line, const BundleWriter &writer, const std::string &path) {
+  const std::string bytes = writer.bytes();
+  writeFile(path, {bytes});
+  const auto bundle = Bundle::of(bytes, path);
+  if (line.has("--json"))
+    printJson(llvm::json::Object{{"file", path},
+                                 {"identity", bundle->identity()},
+                                 {"kernels", bundle->countKernels()},
+                                 {"variants", bundle->countVariants()},
+                                 {"codes", bundle->countCodes()},
+                                 {"bytes", bytes.size()}});
+  else
+    std::cout << path << ": " << bundle->countKernels() << " kernels, " << bundle->countVariants()
+              << " variants, " << bytesText(bytes.size()) << "\n";
+  return 0;
+}
+
+std::string aboutOf(const Bundle &bundle) { return std::string(bundle.about()); }
+
+std::vector<Case> callsOf(const CommandLine &line) {
+  const std::optional<std::string> name = line.argument(0);
+  if (line.has("--file") == name.has_value())
+    throw InputError("build needs a KERNEL, or --file with a call on each line");
+  if (line.has("--file"))
+    return readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16"));
+  const KernelSpec &kernel = findKernel(*name);
+  return {{resolveTypical(kernel, line.value("--dtype").value_or(""), parseShape(line),
+                          line.assignments("--opt"), withOf(line)),
+           parseConfig(kernel, line.assignments("--config"))}};
+}
+
+std::vector<const Chip *> chipsOf(const CommandLine &line) {
+  if (!line.has("--target"))
+    throw InputError("--target is missing: `sectile info` lists the targets");
+  std::vector<const Chip *> chips;
+  for (const std::string &name : namesIn(*line.value("--target"))) {
+    chips.push_back(Chip::find(name));
+    if (!chips.back())
+      throw InputError("--target: " + Chip::whyUnknown(name));
+  }
+  return chips;
+}
+
+} // namespace
+
+int sectile::tool::runBuild(const CommandLine &line) {
+  const std::vector<const Chip *> chips = chipsOf(line);
+  const std::string path = line.value("--output").value_or("");
+  if (path.empty())
+    throw InputError("build needs -o FILE: where the bundle goes");
+  checkWritable(path);
+  const std::vector<Case> calls = callsOf(line);
+  BundleWriter writer(runtime::aboutBundles());
+  for (const Chip *chip : chips) {
+    // A recurrence launches one kernel for every step.
+    std::set<std::pair<const void *, std::string>> compiled;
+    for (const Case &one : calls)
+      for (const detail::BoundLaunch &launch :
+           bindKernel(one.call, completeConfig(one.call, chip->name, one.given)).launches) {
+        std::string words;
+        for (const uint64_t word : launch.configWords)
+          words += std::to_string(word) + " ";
+        if (!compiled
+                 .emplace(launch.kernel,
+                          words + runtime::LaunchAccess::specialization(launch, *chip))
+                 .second)
+          continue;
+        const auto [key, artifact] = runtime::CodeAccess::bundled(launch, *chip);
+        writer.add(key, artifact);
+      }
+  }
+  return write(line, writer, path);
+}
+
+int sectile::tool::runBundleList(const CommandLine &line) {
+  const auto bundle = open(line);
+  const std::string wanted = line.argument(1).value_or("");
+  Table table;
+  table.row({"kernel", "target", "form", "options", "configuration", "code", "assumes"});
+  llvm::json::Array all;
+  size_t count = 0;
+  for (const auto &[key, artifact] : bundle->contents()) {
+    if (!wanted.empty() && key.kernel != wanted)
+      continue;
+    ++count;
+    table.row({key.kernel, key.target, artifact.kind, optionsText(key), configurationText(key),
+               bytesText(artifact.bytes.size()), factsText(artifact.plan)});
+    llvm::json::Array words;
+    for (const uint64_t word : key.configuration)
+      words.push_back(static_cast<int64_t>(word));
+    all.push_back(llvm::json::Object{{"kernel", key.kernel},
+                                     {"target", key.target},
+                                     {"form", artifact.kind},
+                                     {"arguments", key.signature.size()},
+                                     {"warps", key.warps},
+                                     {"stages", key.stages},
+                                     {"long_axis", key.longAxis},
+                                     {"debug", key.debug},
+                                     {"checked", key.checked},
+                                     {"configuration", std::move(words)},
+                                     {"code_bytes", artifact.bytes.size()},
+                                     {"threads", artifact.plan.threads},
+                                     {"shared_bytes", artifact.plan.sharedBytes},
+                                     {"assumes", factsText(artifact.plan)}});
+  }
+  if (!wanted.empty() && !count)
+    throw InputError("'" + *line.argument(0) + "' has no kernel '" + wanted +
+                     "': `sectile bundle list` without a name shows all");
+  if (line.has("--json"))
+    printJson(std::move(all));
+  else
+    table.print(std::cout);
+  return 0;
+}
+
+int sectile::tool::runBundleShow(const CommandLine &line) {
+  const auto bundle = open(line);
+  const std::vector<Bundle::Content> contents = bundle->contents();
+  const std::set<std::string> targets = targetsOf(contents);
+  std::set<std::string> kernels;
+  uint64_t bytes = 0;
+  std::set<std::string_view> codes;
+  for (const auto &[key, artifact] : contents) {
+    kernels.insert(key.kernel);
+    if (codes.insert(artifact.bytes).second)
+      bytes += artifact.bytes.size();
+  }
+  if (line.has("--json")) {
+    llvm::Expected<llvm::json::Value> about = llvm::json::parse(aboutOf(*bundle));
+    if (!about)
+      llvm::consumeError(about.takeError());
+    printJson(llvm::json::Object{
+        {"file", bundle->name()},
+        {"identity", bundle->identity()},
+        {"about", about ? std::move(*about) : llvm::json::Value(aboutOf(*bundle))},
+        {"kernels", llvm::json::Array(kernels)},
+        {"targets", llvm::json::Array(targets)},
+        {"variants", bundle->countVariants()},
+        {"codes", bundle->countCodes()},
+        {"code_bytes", bytes}});
+    return 0;
+  }
+  Table table;
+  table.row({"bundle", bundle->name()});
+  table.row({"identity", bundle->identity()});
+  table.row({"made by", aboutOf(*bundle)});
+  table.row({"kernels", std::to_string(kernels.size()) + ": " + joined(kernels)});
+  table.row({"targets", joined(targets)});
+  table.row({"code", std::to_string(bundle->countVariants()) + " variants, " +
+                         std::to_string(bundle->countCodes()) + " codes, " + bytesText(bytes)});
+  table.print(std::cout);
+  return 0;
+}
+
+int sectile::tool::runBundleVerify(const CommandLine &line) {
+  const auto bundle = open(line);
+  if (line.has("--json"))
+    printJson(llvm::json::Object{{"file", bundle->name()}, {"identity", bundle->identity()}});
+  else
+    std::cout << bundle->name() << ": whole, identity " << bundle->identity() << "\n";
+  return 0;
+}
+
+int sectile::tool::runBundleMerge(const CommandLine &line) {
+  const std::string path = *line.argument(0);
+  checkWritable(path);
+  const auto first = open(line, 1), second = open(line, 2);
+  BundleWriter writer(aboutOf(*first));
+  for (const auto &bundle : {first, second})
+    for (const auto &[key, artifact] : bundle->contents())
+      writer.add(key, artifact);
+  return write(line, writer, path);
+}
+
+int sectile::tool::runBundleStrip(const CommandLine &line) {
+  const auto bundle = open(line);
+  const std::string path = line.value("--output").value_or(*line.argument(0));
+  checkWritable(path);
+  const std::optional<std::string> list = line.value("--target");
+  if (!list)
+    throw InputError("bundle strip needs --target: which targets stay");
+  const std::vector<Bundle::Content> contents = bundle->contents();
+  const std::set<std::string> known = targetsOf(contents);
+  std::set<std::string> wanted;
+  for (llvm::StringRef rest(*list); !rest.empty();) {
+    const auto [target, others] = rest.split(',');
+    if (!known.contains(target.str()))
+      throw InputError("'" + bundle->name() + "' has no code for '" + target.str() + "', but for " +
+                       joined(known));
+    wanted.insert(target.str());
+    rest = others;
+  }
+  BundleWriter writer(aboutOf(*bundle));
+  for (const auto &[key, artifact] : contents)
+    if (wanted.contains(key.target))
+      writer.add(key, artifact);
+  return write(line, writer, path);
+}

@@ -1,0 +1,23 @@
+// Calls of kernels as lines of a file, and what a line leaves out.
+#pragma once
+#include "kernels/Registry.h"
+#include <string>
+#include <vector>
+
+namespace sectile::tool {
+
+// Every input that may have this dtype has it; the others have their usual ones.
+std::string dtypesFor(const KernelSpec &kernel, const std::string &dtype);
+
+struct Case {
+  Invocation call;
+  Config given = {}; // what the line sets of the configuration
+};
+
+// The calls of a file, those of these kernels alone where some are named, one a line:
+// KERNEL [AXIS=EXTENT,...] [dtype DTYPE] [with NAMES] [opt KEY=VALUE...] [config KEY=VALUE...].
+// What follows a # does not count. Throws InputError that names the line.
+std::vector<Case> readCases(const std::string &path, const std::vector<std::string> &kernels,
+                            const std::string &dtype);
+
+} // namespace sectile::tool
