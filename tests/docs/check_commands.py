@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 
-GROUPS = ("cache",)  # their second word is part of the command
+GROUPS = ("bundle", "cache")
 
 
 def lines(text):
