@@ -2,6 +2,7 @@
 // none.
 #include "jit/CodeAccess.h"
 #include "codegen/UserCode.h"
+#include "codegen/virtual/HostCompiler.h"
 #include "dsl/Trace.h"
 #include "jit/CodeSource.h"
 #include "jit/CompileCache.h"
@@ -320,7 +321,7 @@ std::string CodeAccess::emit(const detail::BoundLaunch &launch, std::string_view
 }
 
 std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &launch,
-                                                   const Chip &chip) {
+                                                   const Chip &chip, bool forVirtualDevice) {
   const detail::KernelDesc &desc = launch.kernel->desc_;
   const detail::PackedLaunch packed = launch.packed();
   const CompileOptions options = LaunchAccess::options(launch);
@@ -329,16 +330,19 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
   detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
                              *traced.module, longAxis);
   const std::string irHash = contentHash(printed(*traced.module, /*locations=*/false));
-  llvm::Expected<Artifact> compiled = sectile::compile(*traced.module, Target(chip), options,
-                                                       /*forVirtualDevice=*/false, timesSink);
+  llvm::Expected<Artifact> compiled =
+      sectile::compile(*traced.module, Target(chip), options, forVirtualDevice, timesSink);
   if (!compiled)
     rethrow(compiled.takeError(), desc.name);
+  if (printsRemarks())
+    print(compiled->remarks);
   compiled->irHash = irHash;
   compiled->plan.arguments =
       factsOf(traced.arguments, countingBits(desc.args, boundKindOf(chip.indexBound())));
   return {BundleKey{.kernel = std::string(desc.name),
                     .signature = {desc.args.begin(), desc.args.end()},
-                    .target = chip.name,
+                    .target = forVirtualDevice ? virtualTarget(chip.name, vgpu::hostCpuName())
+                                               : chip.name,
                     .warps = options.warps,
                     .stages = options.stages,
                     .longAxis = longAxis,

@@ -40,6 +40,10 @@ template <class Texts> std::string listed(const Texts &texts) {
 
 } // namespace
 
+std::string virtualTarget(const std::string &chip, const std::string &processor) {
+  return "virtual:" + chip + " on " + processor;
+}
+
 BundleKey bundleKeyOf(const CodeRequest &request) {
   const detail::PackedLaunch &packed = request.packed;
   BundleKey key{.kernel = std::string(request.kernel.name),
@@ -54,7 +58,7 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
   constexpr std::string_view isVirtual = " virtual on ";
   const std::string whole = request.device.codeKey();
   if (const size_t at = whole.find(isVirtual); at != whole.npos)
-    key.target = "virtual:" + key.target + " on " + whole.substr(at + isVirtual.size());
+    key.target = virtualTarget(key.target, whole.substr(at + isVirtual.size()));
   return key;
 }
 
@@ -97,7 +101,7 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   if (!kernel)
     return nullptr;
   const Variant *best = nullptr;
-  std::tuple<int, bool, size_t> bestRank; // target, debug as wanted, facts
+  std::tuple<int, bool, size_t, bool> bestRank; // target, debug as wanted, facts, PTX
   for (const Variant &variant : kernel->variants) {
     const int suits = suitability(variant.target, key.target);
     if (!suits || variant.warps != key.warps || variant.stages != key.stages ||
@@ -108,7 +112,8 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
     if ((suits < 1000 && artifact.kind != "ptx") ||
         !brokenFact(artifact.plan, {request.packed.words, request.masks.size()}).empty())
       continue;
-    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan));
+    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan),
+                          artifact.kind == "ptx");
     if (best && rank <= bestRank)
       continue;
     best = &variant;
@@ -119,7 +124,20 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   request.activities.done(Activity::Kind::cache, "bundle");
   auto artifact = std::make_shared<Artifact>(best->artifact);
   artifact->bytes = codes[best->code];
+  if (artifact->kind == "ptx" && best->target == key.target)
+    for (const Variant &variant : kernel->variants)
+      if (isMachineCodeOf(variant, *best))
+        artifact->machineCode = codes[variant.code];
   return artifact;
+}
+
+bool Bundle::isMachineCodeOf(const Variant &variant, const Variant &ptx) {
+  return variant.artifact.kind == "cubin" && variant.target == ptx.target &&
+         variant.warps == ptx.warps && variant.stages == ptx.stages &&
+         variant.longAxis == ptx.longAxis && variant.debug == ptx.debug &&
+         variant.checked == ptx.checked && variant.configuration == ptx.configuration &&
+         variant.artifact.plan == ptx.artifact.plan &&
+         variant.artifact.irHash == ptx.artifact.irHash;
 }
 
 std::string Bundle::whyNone(const CodeRequest &request) const {

@@ -22,6 +22,12 @@ struct BundleKey {
   std::vector<uint64_t> configuration; ///< the words of its fields
 };
 
+/// How bundles name the target of a virtual device: its code is for one processor.
+std::string virtualTarget(const std::string &chip, const std::string &processor);
+
+/// A bundle's identity for people: 32 hexadecimal digits.
+std::string bundleIdentityText(const uint64_t (&words)[2]);
+
 /// The key of a launch's own code. What SECTILE_LOOP_PLANS says is no part of it.
 BundleKey bundleKeyOf(const CodeRequest &request);
 
@@ -73,6 +79,7 @@ private:
   void readCodes(std::string_view section);
   void readVariants(std::string_view section);
   [[noreturn]] void refuse(const std::string &why) const;
+  static bool isMachineCodeOf(const Variant &variant, const Variant &ptx);
   const Kernel *kernelFor(const BundleKey &key) const;
 
   std::string name_, identity_;

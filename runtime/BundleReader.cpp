@@ -18,14 +18,6 @@ using namespace bundle;
 
 namespace {
 
-std::string textOf(const Identity &identity) {
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx",
-                static_cast<unsigned long long>(identity.words[0]),
-                static_cast<unsigned long long>(identity.words[1]));
-  return digits;
-}
-
 // Whether a launch can follow the plan: every argument that it names is one.
 bool isSound(const Artifact &artifact, std::span<const detail::ArgSpec> signature) {
   const LaunchPlan &plan = artifact.plan;
@@ -48,6 +40,13 @@ bool isSound(const Artifact &artifact, std::span<const detail::ArgSpec> signatur
 }
 
 } // namespace
+
+std::string bundleIdentityText(const uint64_t (&words)[2]) {
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(words[0]),
+                static_cast<unsigned long long>(words[1]));
+  return digits;
+}
 
 void Bundle::refuse(const std::string &why) const {
   throw InputError("bundle '" + name_ + "' " + why);
@@ -105,7 +104,7 @@ void Bundle::read(std::string_view bytes) {
   if (const auto found = head.number<uint32_t>(); found != artifactFormat())
     refuse("has code in format " + std::to_string(found) + ", but this library reads format " +
            std::to_string(artifactFormat()) + ": build the bundle again");
-  identity_ = textOf(head.number<Identity>());
+  identity_ = bundleIdentityText(head.number<Identity>().words);
   // The library's kernels may take other arguments in another version.
   if (const auto found = head.number<uint64_t>(); found != SECTILE_VERSION)
     refuse("was built by Sectile " + std::to_string(found / 10000) + "." +

@@ -46,19 +46,49 @@ def test_built_without_the_chip():
     # What a run on a chip writes is what `build` writes for it.
     made("run.sectile", "cuda:0", SECTILE_CUDA_LIBRARY=FAKE_CUDA)
     (variant,) = listed("run.sectile")
-    done("build", "vector_add", "--shape", "...=64", "--dtype", "f32", "--target", variant["target"], "-o", "built.sectile")
+    done("build", "vector_add", "--shape", "...=64", "--dtype", "f32", "--target", variant["target"], "--exact",
+         "-o", "built.sectile")  # fmt: skip
     assert listed("built.sectile") == [variant], (listed("built.sectile"), variant)
     assert shown("built.sectile")["identity"] == shown("run.sectile")["identity"]
     with open("calls.txt", "w") as file:
         file.write("# two calls\nvector_add ...=64 dtype f32\nvector_add ...=64 dtype f16 config size=256\n")
-    done("build", "--file", "calls.txt", "--target", "sm_80,gfx942", "-o", "two.sectile")
+    done("build", "--file", "calls.txt", "--target", "sm_80,gfx942", "--exact", "-o", "two.sectile")
     forms = [(v["target"], v["form"], v["configuration"][1]) for v in listed("two.sectile")]
     assert sorted(set(v[:2] for v in forms)) == [("gfx942", "hsaco"), ("sm_80", "ptx")] and len(forms) == 4, forms
     refused("build", "vector_add", "--target", "sm_80", says="-o FILE")
     refused("build", "vector_add", "-o", "x", says="--target is missing")
     refused("build", "vector_add", "--target", "sm_1", "-o", "x", says="sm_1")
-    refused("build", "--target", "sm_80", "-o", "x", says="KERNEL")
+    refused("build", "--target", "sm_80", "-o", "x", says=("KERNEL", "SECTILE_BUNDLE"))
     refused("build", "vector_add", "--file", "calls.txt", "--target", "sm_80", "-o", "x", says="KERNEL")
+
+
+def test_code_for_other_arguments():
+    # What the call's arguments fulfil, what aligned ones do, nothing; other extents of the call may need no other code.
+    words = ("build", "layer_norm", "--shape", "...=64,N=1000", "--dtype", "f16", "--target", "sm_80")
+    done(*words, "-o", "all.sectile")
+    done(*words, "--exact", "-o", "exact.sectile")
+    assumed = [variant["assumes"] for variant in listed("all.sectile")]
+    assert len(assumed) == 3 and assumed[2] == "nothing" and "divisible by 8" in assumed[0], assumed
+    assert "divisible by 16" in assumed[1] and "divisible by 8" not in assumed[1], assumed
+    assert [variant["assumes"] for variant in listed("exact.sectile")] == assumed[:1]
+    # A virtual device is a target, too.
+    done("build", "vector_add", "--target", "virtual:sm_80,sm_80", "-o", "virtual.sectile")
+    targets = sorted({(variant["target"].split(" on ")[0], variant["form"]) for variant in listed("virtual.sectile")})
+    assert targets == [("sm_80", "ptx"), ("virtual:sm_80", "virtual")], targets
+    refused("build", "vector_add", "--target", "virtual:sm_1", "-o", "x", says=("virtual:sm_1", "sm_80"))
+
+
+def test_machine_code():
+    # A ptxas that makes something of PTX.
+    with open("ptxas", "w") as file:
+        file.write('#!/bin/sh\n[ "$1" = --version ] && echo "Cuda compilation tools, release 13.0, V13.0.88" && exit\n'
+                   'while [ "$1" != -o ]; do shift; done; echo machine code > "$2"\n')  # fmt: skip
+    os.chmod("ptxas", 0o755)
+    words = ("build", "vector_add", "--target", "sm_80,gfx942", "--exact", "--cubin", "-o", "cubin.sectile")
+    done(*words, env={"SECTILE_PTXAS": os.path.abspath("ptxas")})
+    forms = [(variant["target"], variant["form"]) for variant in listed("cubin.sectile")]
+    assert forms == [("sm_80", "ptx"), ("sm_80", "cubin"), ("gfx942", "hsaco")], forms
+    refused(*words, env={"SECTILE_PTXAS": ""}, says=("needs ptxas", "SECTILE_PTXAS"))
 
 
 def test_two_become_one_and_one_again():

@@ -2,9 +2,7 @@
 // makes others of them.
 #include "runtime/Bundle.h"
 #include "jit/BundleWriter.h"
-#include "jit/CodeAccess.h"
-#include "kernels/Use.h"
-#include "runtime/Chip.h"
+#include "kernels/BundleBuilder.h"
 #include "tools/File.h"
 #include "tools/sectile/Calls.h"
 #include "tools/sectile/Commands.h"
@@ -107,59 +105,45 @@ int write(const CommandLine &line, const BundleWriter &writer, const std::string
 
 std::string aboutOf(const Bundle &bundle) { return std::string(bundle.about()); }
 
-std::vector<Case> callsOf(const CommandLine &line) {
+// What is to be built: the calls that the command line names, else what loaded libraries declare.
+void addContents(const CommandLine &line, BundleBuilder &builder) {
   const std::optional<std::string> name = line.argument(0);
-  if (line.has("--file") == name.has_value())
-    throw InputError("build needs a KERNEL, or --file with a call on each line");
-  if (line.has("--file"))
-    return readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16"));
-  const KernelSpec &kernel = findKernel(*name);
-  return {{resolveTypical(kernel, line.value("--dtype").value_or(""), parseShape(line),
-                          line.assignments("--opt"), withOf(line)),
-           parseConfig(kernel, line.assignments("--config"))}};
-}
-
-std::vector<const Chip *> chipsOf(const CommandLine &line) {
-  if (!line.has("--target"))
-    throw InputError("--target is missing: `sectile info` lists the targets");
-  std::vector<const Chip *> chips;
-  for (const std::string &name : namesIn(*line.value("--target"))) {
-    chips.push_back(Chip::find(name));
-    if (!chips.back())
-      throw InputError("--target: " + Chip::whyUnknown(name));
+  if (line.has("--file") && name)
+    throw InputError("build takes a KERNEL or --file with a call on each line, not both");
+  if (line.has("--file")) {
+    for (const Case &one :
+         readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16")))
+      builder.add(one.call, one.given);
+  } else if (name) {
+    const KernelSpec &kernel = findKernel(*name);
+    builder.add(resolveTypical(kernel, line.value("--dtype").value_or(""), parseShape(line),
+                               line.assignments("--opt"), withOf(line)),
+                parseConfig(kernel, line.assignments("--config")));
+  } else if (!declaredBundles().empty()) {
+    BundleContents contents(builder);
+    for (const auto add : declaredBundles())
+      add(contents);
+  } else {
+    throw InputError("build needs a KERNEL, --file with a call on each line, or --load with a "
+                     "library that has a SECTILE_BUNDLE");
   }
-  return chips;
 }
 
 } // namespace
 
 int sectile::tool::runBuild(const CommandLine &line) {
-  const std::vector<const Chip *> chips = chipsOf(line);
+  if (!line.has("--target"))
+    throw InputError("--target is missing: `sectile info` lists the targets");
   const std::string path = line.value("--output").value_or("");
   if (path.empty())
     throw InputError("build needs -o FILE: where the bundle goes");
   checkWritable(path);
-  const std::vector<Case> calls = callsOf(line);
-  BundleWriter writer(runtime::aboutBundles());
-  for (const Chip *chip : chips) {
-    // A recurrence launches one kernel for every step.
-    std::set<std::pair<const void *, std::string>> compiled;
-    for (const Case &one : calls)
-      for (const detail::BoundLaunch &launch :
-           bindKernel(one.call, completeConfig(one.call, chip->name, one.given)).launches) {
-        std::string words;
-        for (const uint64_t word : launch.configWords)
-          words += std::to_string(word) + " ";
-        if (!compiled
-                 .emplace(launch.kernel,
-                          words + runtime::LaunchAccess::specialization(launch, *chip))
-                 .second)
-          continue;
-        const auto [key, artifact] = runtime::CodeAccess::bundled(launch, *chip);
-        writer.add(key, artifact);
-      }
-  }
-  return write(line, writer, path);
+  BundleBuilder builder(namesIn(*line.value("--target")),
+                        {.onlyLikeThese = line.has("--exact"), .machineCode = line.has("--cubin")});
+  addContents(line, builder);
+  for (const std::string &gap : builder.gaps())
+    std::cerr << "sectile: " << gap << "\n";
+  return write(line, builder.writer(), path);
 }
 
 int sectile::tool::runBundleList(const CommandLine &line) {
