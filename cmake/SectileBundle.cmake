@@ -6,7 +6,7 @@
 #   [KERNELS]                # the sources call kernels of Sectile's library
 #   [EMBED | FILE path]      # the bundle is in the library (the default), or a file beside the program or library that
 #                            # NAME is linked into; an absolute path is taken as it is
-#   [TUNING file...]         # measurements (`sectile cache export`) that choose configurations
+#   [TUNING [target=]file...] # measurements (`sectile cache export`) that choose configurations
 #   [CUBIN]                  # machine code of NVIDIA's chips beside PTX; needs ptxas
 #   [LIBRARIES library...])  # what the sources need beside Sectile
 #
@@ -67,14 +67,18 @@ function(sectile_add_bundle name)
   if(arg_CUBIN)
     list(APPEND options --cubin)
   endif()
-  list(TRANSFORM arg_TUNING REPLACE "^([^/].*)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
-  foreach(file IN LISTS arg_TUNING)
-    list(APPEND options --tuning ${file})
+  set(measurements)
+  foreach(tuning IN LISTS arg_TUNING)
+    string(REGEX MATCH "^[^=/]*=" target "${tuning}")
+    string(REGEX REPLACE "^[^=/]*=" "" file "${tuning}")
+    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    list(APPEND measurements ${file})
+    list(APPEND options --tuning=${target}${file})
   endforeach()
   list(JOIN arg_TARGETS "," targets)
   add_custom_command(OUTPUT ${path}
     COMMAND Sectile::program --load $<TARGET_FILE:${generator}> build --target ${targets} ${options} -o ${path}
-    DEPENDS ${generator} ${arg_TUNING}
+    DEPENDS ${generator} ${measurements}
     COMMENT "Compiling the bundle of ${name} for ${targets}" VERBATIM)
   # CMake orders the build by targets; more than one may need the file.
   add_custom_target(${name}_file DEPENDS ${path})

@@ -285,9 +285,9 @@ RecordCompileTimes::RecordCompileTimes(CompileTimes &times)
     : before(std::exchange(timesSink, &times)) {}
 RecordCompileTimes::~RecordCompileTimes() { timesSink = before; }
 
-std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &device) {
-  // Of any arguments: no address and no integer is a multiple of 16, or 1, or large. But which
-  // dimension of a view is dense decides much of what code is fast: transposed ones are others.
+// Of any arguments: no address and no integer is a multiple of 16, or 1, or large. But which
+// dimension of a view is dense decides much of what code is fast: transposed ones are others.
+static std::vector<uint64_t> wordsOfHash(const detail::BoundLaunch &launch) {
   constexpr uint64_t nothingKnown = 3, dense = 1;
   std::vector<uint64_t> words(launch.words.size(), nothingKnown);
   size_t word = 0;
@@ -301,9 +301,22 @@ std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &de
         words[stride] = dense;
     word += 1 + 2 * spec.rank;
   }
+  return words;
+}
+
+std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &device) {
+  const std::vector<uint64_t> words = wordsOfHash(launch);
   detail::PackedLaunch packed = launch.packed();
   packed.words = words.data();
   return launch.kernel->codeHash(device, packed);
+}
+
+std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Chip &chip) {
+  const std::vector<uint64_t> words = wordsOfHash(launch);
+  detail::PackedLaunch packed = launch.packed();
+  packed.words = words.data();
+  const TracedKernel traced(launch.kernel->desc_, packed, chip.indexBound());
+  return contentHash(printed(*traced.module, /*locations=*/false));
 }
 
 CacheKey CodeAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {

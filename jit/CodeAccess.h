@@ -13,6 +13,7 @@ namespace sectile::runtime {
 struct CodeAccess {
   /// Hash of the kernel's IR, of whatever arguments, without source lines.
   static std::string hash(const detail::BoundLaunch &launch, const Device &device);
+  static std::string hash(const detail::BoundLaunch &launch, const Chip &chip);
   /// Under which the compile cache keeps what it runs.
   static CacheKey cacheKey(const detail::BoundLaunch &launch, const Device &device);
   /// Its code in this form ("ptx"). Throws CompileError.

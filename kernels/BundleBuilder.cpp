@@ -4,8 +4,11 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "jit/CodeAccess.h"
 #include "jit/LaunchVariants.h"
+#include "kernels/Tune.h"
 #include "kernels/Use.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
+#include <filesystem>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -16,6 +19,19 @@ namespace {
 std::vector<void (*)(BundleContents &)> &declared() {
   static std::vector<void (*)(BundleContents &)> all;
   return all;
+}
+
+std::shared_ptr<autotune::Database> measurementsOf(const std::string &file) {
+  const auto text = llvm::MemoryBuffer::getFile(file);
+  if (!text)
+    throw InputError("measurements '" + file + "' cannot be read: " + text.getError().message());
+  if (file.ends_with(".sqlite"))
+    return std::make_shared<autotune::Database>(
+        "", std::vector<std::string>{std::filesystem::absolute(file).string()});
+  auto database = std::make_shared<autotune::Database>("");
+  if (auto imported = database->import((*text)->getBuffer()); !imported)
+    throw InputError("measurements '" + file + "': " + llvm::toString(imported.takeError()));
+  return database;
 }
 
 } // namespace
@@ -39,7 +55,7 @@ BundleBuilder::BundleBuilder(const std::vector<std::string> &targets, Options op
   for (const std::string &name : targets) {
     const bool isVirtual = name.starts_with(virtualPrefix);
     const std::string chip = isVirtual ? name.substr(virtualPrefix.size()) : name;
-    places_.push_back({Chip::find(chip), isVirtual, {}});
+    places_.push_back({Chip::find(chip), isVirtual, {}, {}});
     if (!places_.back().chip)
       throw InputError("target '" + name + "': " + Chip::whyUnknown(chip));
   }
@@ -49,9 +65,64 @@ BundleBuilder::BundleBuilder(const std::vector<std::string> &targets, Options op
                      "then the driver makes it of PTX");
 }
 
+void BundleBuilder::tuneBy(const std::string &file, const std::vector<std::string> &products,
+                           std::string_view target) {
+  const auto database = measurementsOf(file);
+  std::set<std::string> all;
+  for (const autotune::Problem &problem : database->problems())
+    all.insert(problem.key.device);
+  if (all.empty())
+    throw InputError("measurements '" + file + "': there are none");
+  bool isUsed = false;
+  for (Place &place : places_) {
+    const std::string name = (place.isVirtual ? "virtual:" : "") + place.chip->name;
+    if (!target.empty() && target != name)
+      continue;
+    isUsed = true;
+    // A product's own measurements count before its virtual device's.
+    const std::string virtualName = "virtual:" + place.chip->name;
+    std::vector<std::string> suitable;
+    std::string list;
+    for (const std::string &product : all)
+      if (!product.starts_with("virtual:") &&
+          (products.empty() || std::ranges::find(products, product) != products.end())) {
+        suitable.push_back(product);
+        (list += list.empty() ? "" : ", ") += product;
+      }
+    if (suitable.size() > 1)
+      throw InputError("measurements '" + file + "' are of several products, " + list +
+                       ": say which one '" + name + "' is tuned for");
+    if (all.contains(virtualName))
+      suitable.push_back(virtualName);
+    for (const std::string &product : suitable)
+      place.measured.push_back({database, product});
+  }
+  if (!isUsed)
+    throw InputError("measurements '" + file + "': '" + std::string(target) +
+                     "' is not among the targets");
+}
+
+Config BundleBuilder::choose(const Invocation &call, const Place &place) {
+  const KernelSpec &kernel = *call.kernel;
+  std::optional<Config> best;
+  for (const Place::Measured &measured : place.measured)
+    if (!best)
+      best = bestKnown(call, *place.chip, measured.product, *measured.database);
+  Config config = best ? *best : ownChoice(call, place.chip->name);
+  writer_.add({.kernel = kernel.name,
+               .target = place.chip->name,
+               .kind = kindOf(call),
+               .bucket = bucketOf(call),
+               .config = describe(kernel, config),
+               .order = orderOf(kernel, config),
+               .isTuned = best.has_value()});
+  return config;
+}
+
 void BundleBuilder::add(const Invocation &call, const Config &given) {
   for (Place &place : places_) {
-    const Config config = completeConfig(call, place.chip->name, given);
+    const Config config =
+        given.empty() ? choose(call, place) : completeConfig(call, place.chip->name, given);
     for (const detail::BoundLaunch &launch : bindKernel(call, config).launches)
       add(launch, place, true);
   }

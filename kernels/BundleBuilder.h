@@ -1,8 +1,10 @@
 // BundleBuilder: compiles what a bundle is to have, for chips that need not be there.
 #pragma once
+#include "autotune/Database.h"
 #include "jit/BundleWriter.h"
 #include "kernels/Registry.h"
 #include <deque>
+#include <memory>
 #include <sectile/bundle.h>
 #include <set>
 
@@ -18,7 +20,14 @@ public:
   // Throws InputError for a target that there is not, or where a ptxas is needed and missing.
   BundleBuilder(const std::vector<std::string> &targets, Options options);
 
-  // A call with this configuration, where it is given, and the kernel's own choice for the rest.
+  // Has measurements choose the configurations of calls, on all targets or on one: those of a file
+  // that `sectile cache export` wrote, or of a database. Throws InputError for a file that cannot
+  // be read, and where it has measurements of several products and `products` names none of them.
+  void tuneBy(const std::string &file, const std::vector<std::string> &products,
+              std::string_view target = {});
+
+  // A call with this configuration, and the kernel's own choice for the rest. Where none is given,
+  // it is what was measured, else the kernel's own choice, and a sealed program learns of it.
   void add(const Invocation &call, const Config &given);
   // What SECTILE_BUNDLE names.
   void add(std::string_view kernel, const BundledCalls &calls);
@@ -33,7 +42,13 @@ private:
     const Chip *chip;
     bool isVirtual;
     std::set<std::pair<const void *, std::string>> compiled; // kernels with what they assume
+    struct Measured {
+      std::shared_ptr<autotune::Database> database;
+      std::string product;
+    };
+    std::vector<Measured> measured;
   };
+  Config choose(const Invocation &call, const Place &place);
   void add(const detail::BoundLaunch &launch, Place &place, bool hasArguments);
   void compile(const detail::BoundLaunch &launch, Place &place);
 

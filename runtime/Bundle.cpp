@@ -18,18 +18,6 @@ size_t countFacts(const LaunchPlan &plan) {
   return count;
 }
 
-// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
-// the PTX of older chips for its own, unless it is for one chip alone.
-int suitability(std::string_view code, const std::string &wanted) {
-  if (code == wanted)
-    return 1000;
-  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
-  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
-      other->isForOneChip)
-    return 0;
-  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
-}
-
 // "sm_80, sm_90a".
 template <class Texts> std::string listed(const Texts &texts) {
   std::string list;
@@ -39,6 +27,16 @@ template <class Texts> std::string listed(const Texts &texts) {
 }
 
 } // namespace
+
+int suitability(std::string_view code, std::string_view wanted) {
+  if (code == wanted)
+    return suitsExactly;
+  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
+  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
+      other->isForOneChip)
+    return 0;
+  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
+}
 
 std::string virtualTarget(const std::string &chip, const std::string &processor) {
   return "virtual:" + chip + " on " + processor;
@@ -109,7 +107,7 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
         variant.configuration != key.configuration)
       continue;
     const Artifact &artifact = variant.artifact;
-    if ((suits < 1000 && artifact.kind != "ptx") ||
+    if ((suits < suitsExactly && artifact.kind != "ptx") ||
         !brokenFact(artifact.plan, {request.packed.words, request.masks.size()}).empty())
       continue;
     const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan),

@@ -110,7 +110,7 @@ void Bundle::read(std::string_view bytes) {
     refuse("was built by Sectile " + std::to_string(found / 10000) + "." +
            std::to_string(found / 100 % 100) + "." + std::to_string(found % 100) + ", this is " +
            version() + ": build the bundle again");
-  std::string_view kernelBytes, variantBytes, codeBytes;
+  std::string_view kernelBytes, variantBytes, codeBytes, choiceBytes;
   for (uint32_t i = 0; i < countSections; ++i) {
     const auto kind = head.number<uint32_t>();
     head.number<uint32_t>();
@@ -128,6 +128,9 @@ void Bundle::read(std::string_view bytes) {
     case codesKind:
       codeBytes = section;
       break;
+    case choicesKind:
+      choiceBytes = section;
+      break;
     case aboutKind:
       about_ = section;
       break;
@@ -136,6 +139,8 @@ void Bundle::read(std::string_view bytes) {
   readKernels(kernelBytes);
   readCodes(codeBytes);
   readVariants(variantBytes);
+  if (!choiceBytes.empty())
+    readChoices(choiceBytes);
 }
 
 void Bundle::readKernels(std::string_view section) {
@@ -192,6 +197,23 @@ void Bundle::readVariants(std::string_view section) {
   }
   if (!in.finished())
     refuse("is damaged: its list of variants cannot be read");
+}
+
+void Bundle::readChoices(std::string_view section) {
+  ByteReader in(section);
+  for (uint64_t count = in.count(); count && in.ok(); --count) {
+    BundledChoice &choice = choices_.emplace_back();
+    for (std::string *text :
+         {&choice.kernel, &choice.target, &choice.kind, &choice.config, &choice.order})
+      *text = in.view();
+    choice.isTuned = in.number<uint32_t>();
+    for (uint64_t axes = in.count(); axes && in.ok(); --axes) {
+      const std::string_view axis = in.view();
+      choice.bucket.emplace_back(axis, in.number<int64_t>());
+    }
+  }
+  if (!in.finished())
+    refuse("is damaged: its choices cannot be read");
 }
 
 } // namespace sectile::runtime

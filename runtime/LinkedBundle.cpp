@@ -54,6 +54,10 @@ public:
     const Bundle *bundle = opened();
     return bundle ? bundle->whyNone(request) : problem;
   }
+  std::span<const BundledChoice> choices() const override {
+    const Bundle *bundle = opened();
+    return bundle ? bundle->choices() : std::span<const BundledChoice>();
+  }
 
 private:
   const Bundle *opened() const {

@@ -1,5 +1,6 @@
 # A project of its own that ships kernels by sectile_add_bundle, over an installed Sectile, by this compiler and by g++: the
-# program has its code, or finds it beside itself, and refuses the file of another build. bundle_test.py BUILD FAKE_CUDA COMPILER
+# program has its code, or finds it beside itself, and refuses the file of another build. bundle_test.py BUILD SOURCE FAKE_CUDA COMPILER
+import json
 import os
 import re
 import shutil
@@ -7,11 +8,24 @@ import subprocess
 import sys
 import tempfile
 
-build, fake_cuda, compiler = sys.argv[1:]
+build, source, fake_cuda, compiler = sys.argv[1:]
 OTHER_PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(Other LANGUAGES CXX)
 find_package(Sectile REQUIRED)
 sectile_add_bundle(kernels {words})
+"""
+CHOICES = """cmake_minimum_required(VERSION 3.25)
+project(Choices LANGUAGES CXX)
+find_package(Sectile REQUIRED)
+foreach(name own tuned)
+  set(TUNING)
+  if(name STREQUAL tuned)
+    set(TUNING TUNING sm_80=measured.json)
+  endif()
+  sectile_add_bundle(${name}_kernels SOURCES {source}/tests/install/choices_bundle.cpp TARGETS sm_80 sm_90a KERNELS ${TUNING})
+  add_executable(${name} {source}/tests/install/choices.cpp)
+  target_link_libraries(${name} PRIVATE ${name}_kernels)
+endforeach()
 """
 
 
@@ -52,7 +66,8 @@ with tempfile.TemporaryDirectory() as folder:
         for one in (program, beside):
             assert not re.search("libLLVM|libMLIR|libsectile.so", run("ldd", one)), one
             # Whatever the arguments are, there is code; of the newest chip that it runs on.
-            assert launches(one) == ALL, launches(one)
+            for capability in ("80", "89", "90"):
+                assert launches(one, capability) == ALL, launches(one, capability)
         assert "no work to do" in run("cmake", "--build", binary)
 
     shutil.move(program, os.path.join(folder, "moved"))
@@ -74,6 +89,38 @@ with tempfile.TemporaryDirectory() as folder:
                         r"is [0-9a-f]{32}, but should be [0-9a-f]{32}: take the file of the same build", said), said  # fmt: skip
     os.rename(file + ".away", file)
     assert launches(program) == ALL
+
+    # Measurements choose configurations, of calls of other extents too, where they are valid for these; without any the kernel's
+    # own choice for the extents that the bundle was built for does, since there is code for no other.
+    project = os.path.join(folder, "choices")
+    os.mkdir(project)
+    cache = {"SECTILE_CACHE_DIR": os.path.join(folder, "cache")}
+    sectile = os.path.join(prefix, "bin/sectile")
+    report = json.loads(run(sectile, "tune", "matmul", "--shape", "M=64,N=64,K=96", "--dtype", "f16", "--device", "virtual:sm_80",
+                            "--candidates", "6", "--quiet", "--json", **cache))[0]  # fmt: skip
+    tuned = min((row for row in report["candidates"] if row["verdict"] == "good"), key=lambda row: row["median_us"])["config"]
+    run(sectile, "cache", "export", os.path.join(project, "measured.json"), **cache)
+    with open(os.path.join(project, "CMakeLists.txt"), "w") as out:
+        out.write(CHOICES.replace("{source}", source))
+    binary = os.path.join(folder, "choices_build")
+    run(*configure(project, binary, compiler))
+    run("cmake", "--build", binary)
+
+    def tiles(text):
+        return re.findall(r"\b(?:m|n|k)=\d+", text)
+
+    def chosen(name, **environment):
+        """The tiles of all calls; each call finds code."""
+        lines = run(os.path.join(binary, name), "cuda:0", FAKE_CUDA_CAPABILITY="80", **environment).splitlines()
+        assert [line for line in lines if "done" in line] == ["64 rows: done", "60 rows: done", "2000 rows: done"], lines
+        (one,) = {tuple(tiles(line)) for line in lines if "done" not in line}
+        return list(one)
+
+    own = tiles(report["candidates"][0]["config"])
+    assert tiles(tuned) != own, report
+    assert chosen("own") == own
+    assert chosen("tuned") == tiles(tuned)
+    assert chosen("tuned", SECTILE_AUTOTUNE="off") == tiles(tuned)  # the bundle has nothing else
 
     # What the function refuses.
     project = os.path.join(folder, "project")

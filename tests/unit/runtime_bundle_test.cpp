@@ -90,12 +90,16 @@ struct Launch {
 
 const std::vector<uint64_t> unalignedWords{1024, 63};
 
+const BundledChoice someChoice{"scale", "sm_90a", "f32", {{"M", 64}, {"N", 128}},
+                               "m=64",  "m=64",   true};
+
 std::string someBundle() {
   BundleWriter writer(R"({"built":"today"})");
   writer.add(keyFor("sm_80"), codeFor("sm_80", "code for sm_80"));
   writer.add(keyFor("sm_90a"), codeFor("sm_90a", "code of any arguments"));
   writer.add(keyFor("sm_90a"), codeFor("sm_90a", "code of aligned arguments", {{16}, {16}}));
   writer.add(keyFor("sm_90a", {8}), codeFor("sm_90a", "code for sm_80"));
+  writer.add(someChoice);
   return writer.bytes();
 }
 
@@ -118,6 +122,7 @@ TEST(Bundle, WhatIsWrittenIsRead) {
   EXPECT_EQ(bundle->countCodes(), 3u); // two variants have the same code
   EXPECT_EQ(bundle->about(), R"({"built":"today"})");
   EXPECT_EQ(bundle->identity().size(), 32u);
+  EXPECT_THAT(bundle->choices(), testing::ElementsAre(someChoice));
   EXPECT_EQ(bytes, someBundle()); // the same contents are the same bytes
   BundleWriter other("{}");
   other.add(keyFor("sm_80"), codeFor("sm_80", "other code"));
@@ -410,7 +415,8 @@ TEST(Bundle, WrongContentsDoNoHarm) {
         "is damaged: its list of kernels cannot be read", "is damaged: its codes cannot be read",
         "is damaged: its list of variants cannot be read",
         "is damaged: a variant is of a kernel or a code that is not there",
-        "is damaged: the description of a code cannot be used"})
+        "is damaged: the description of a code cannot be used",
+        "is damaged: its choices cannot be read"})
     EXPECT_TRUE(refusals.contains("bundle 'app.sectile' " + std::string(why))) << why;
 }
 

@@ -10,6 +10,7 @@
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <sectile/error.h>
@@ -85,6 +86,11 @@ std::string joined(const std::set<std::string> &texts) {
   return all;
 }
 
+size_t countTuned(const Bundle &bundle) {
+  return static_cast<size_t>(
+      std::ranges::count_if(bundle.choices(), &runtime::BundledChoice::isTuned));
+}
+
 // Writes it, and says what it has.
 int write(const CommandLine &line, const BundleWriter &writer, const std::string &path) {
   const std::string bytes = writer.bytes();
@@ -140,6 +146,8 @@ int sectile::tool::runBuild(const CommandLine &line) {
   checkWritable(path);
   BundleBuilder builder(namesIn(*line.value("--target")),
                         {.onlyLikeThese = line.has("--exact"), .machineCode = line.has("--cubin")});
+  for (const auto &[target, file] : line.assignments("--tuning", true))
+    builder.tuneBy(file, namesIn(line.value("--tuned-on").value_or("")), target);
   addContents(line, builder);
   for (const std::string &gap : builder.gaps())
     std::cerr << "sectile: " << gap << "\n";
@@ -211,7 +219,9 @@ int sectile::tool::runBundleShow(const CommandLine &line) {
         {"targets", llvm::json::Array(targets)},
         {"variants", bundle->countVariants()},
         {"codes", bundle->countCodes()},
-        {"code_bytes", bytes}});
+        {"code_bytes", bytes},
+        {"choices", bundle->choices().size()},
+        {"tuned_choices", countTuned(*bundle)}});
     return 0;
   }
   Table table;
@@ -222,6 +232,8 @@ int sectile::tool::runBundleShow(const CommandLine &line) {
   table.row({"targets", joined(targets)});
   table.row({"code", std::to_string(bundle->countVariants()) + " variants, " +
                          std::to_string(bundle->countCodes()) + " codes, " + bytesText(bytes)});
+  table.row({"choices", std::to_string(bundle->choices().size()) + " of configurations, " +
+                            std::to_string(countTuned(*bundle)) + " by measurements"});
   table.print(std::cout);
   return 0;
 }
@@ -240,9 +252,12 @@ int sectile::tool::runBundleMerge(const CommandLine &line) {
   checkWritable(path);
   const auto first = open(line, 1), second = open(line, 2);
   BundleWriter writer(aboutOf(*first));
-  for (const auto &bundle : {first, second})
+  for (const auto &bundle : {first, second}) {
     for (const auto &[key, artifact] : bundle->contents())
       writer.add(key, artifact);
+    for (const runtime::BundledChoice &choice : bundle->choices())
+      writer.add(choice);
+  }
   return write(line, writer, path);
 }
 
@@ -265,8 +280,14 @@ int sectile::tool::runBundleStrip(const CommandLine &line) {
     rest = others;
   }
   BundleWriter writer(aboutOf(*bundle));
+  std::set<std::string> chips;
   for (const auto &[key, artifact] : contents)
-    if (wanted.contains(key.target))
+    if (wanted.contains(key.target)) {
       writer.add(key, artifact);
+      chips.insert(artifact.target);
+    }
+  for (const runtime::BundledChoice &choice : bundle->choices())
+    if (chips.contains(choice.target))
+      writer.add(choice);
   return write(line, writer, path);
 }

@@ -181,6 +181,8 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--output", "FILE", "where to (-o FILE is the same)"},
         {"--file", "FILE", "calls instead of KERNEL, one a line, as for `bench kernels`"},
         {"--exact", {}, "code for arguments like those of the calls only"},
+        {"--tuning", "[TARGET=]FILE", "measurements that choose configurations: `cache export`"},
+        {"--tuned-on", "NAMES", "the products whose measurements count; where FILE has several"},
         {"--cubin", {}, "NVIDIA's machine code beside PTX, made by ptxas"},
         {"--opt", "KEY=VALUE", "an option of the kernel"},
         {"--with", "NAMES", "optional inputs that there are, as bias,mask"},
