@@ -86,9 +86,12 @@ def seconds(work):
     return best
 
 
-def main():
+def read_sentences():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "sentences.txt"), encoding="utf-8") as file:
-        lines = [line for line in file.read().split("\n") if line]
+        return [line for line in file.read().split("\n") if line]
+
+
+def compare(lines, eager, compiled):
     text = "\n".join(lines) + "\n"
 
     def ours(*words):
@@ -97,20 +100,31 @@ def main():
 
     tokens = [torch.tensor([int(word) for word in line.split()]) for line in ours("--tokens").splitlines()]
     found = torch.tensor([[float(word) for word in line.split()] for line in ours("--embeddings").splitlines()])
-    print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    print("minilm:", ours("--bench").strip())
+    exact = encode(eager, batches(tokens, list(range(len(tokens)))))
+    print(f"the longest difference of a vector from torch's: {(found - exact).norm(dim=1).max():.1e}")
+    print("minilm:", ours("--bench").strip(), flush=True)
     many = [tokens[i % len(tokens)] for i in range(8 * BATCH)]
     as_given = list(range(len(many)))
     by_length = sorted(as_given, key=lambda i: len(many[i]))
+    for name, model in (("eager", eager), ("compiled", compiled)):
+        for how, order in (("as given", as_given), ("sorted by length", by_length)):
+            padded = batches(many, order)
+            took = seconds(lambda: encode(model, padded))
+            print(f"torch, {name}, {how}: {len(many) / took:.0f} a second", flush=True)
+        one = batches(many[:1], [0])
+        print(f"torch, {name}: a batch of one takes {seconds(lambda: encode(model, one)) * 1e6:.0f} us", flush=True)
+
+
+def main():
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    sentences = read_sentences()
+    paragraphs = [" ".join(sentences[(i + j) % len(sentences)] for j in range(i % 8 + 1)) for i in range(40)]
     with torch.inference_mode():
         eager = Encoder(folder)
-        exact = encode(eager, batches(tokens, list(range(len(tokens)))))
-        print(f"the longest difference of a vector from torch's: {(found - exact).norm(dim=1).max():.1e}")
-        for name, model in (("eager", eager), ("compiled", torch.compile(eager, dynamic=True))):
-            for how, order in (("as given", as_given), ("sorted by length", by_length)):
-                padded = batches(many, order)
-                took = seconds(lambda: encode(model, padded))
-                print(f"torch, {name}, {how}: {len(many) / took:.0f} sentences a second", flush=True)
+        compiled = torch.compile(eager, dynamic=True)
+        for name, lines in (("sentences", sentences), ("paragraphs of 1 to 8 sentences", paragraphs)):
+            print(f"-- {name}")
+            compare(lines, eager, compiled)
 
 
 main()

@@ -64,6 +64,12 @@ def test_it_needs_no_compiler():
     assert "libsectile_kernels" in libraries and not re.search(r"libsectile\.so|LLVM|MLIR", libraries), libraries
 
 
+def test_without_a_gpu():
+    tiny_model.write("model")
+    refused("model", "the cat", says="no GPU was found (cuda:0: no CUDA driver: nowhere/libcuda.so", SECTILE_CUDA_LIBRARY="nowhere/libcuda.so",
+            SECTILE_HIP_LIBRARY="nowhere/libhip.so")
+
+
 def test_results_do_not_depend_on_the_batch():
     tiny_model.write("model")
     # More tokens than a batch takes, sentences of all lengths, and in the end an empty one.
