@@ -14,10 +14,15 @@ file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INS
 file(RELATIVE_PATH prefix_from_pkgconfig /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 
+option(SECTILE_RELOCATABLE "Installed programs and libraries find each other by relative run paths; off for packages,
+  whose libraries lie where the system looks" ON)
 # LLVM's folder is the distribution's.
-set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
-set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
-set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+set_target_properties(sectile PROPERTIES INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
+if(SECTILE_RELOCATABLE)
+  set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
+  set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+endif()
 
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
