@@ -55,6 +55,7 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
   out.number(static_cast<uint64_t>(key.configuration.size()));
   for (const uint64_t word : key.configuration)
     out.number(word);
+  out.text(key.described);
   out.text(serialize(rest));
   out.number(code->second);
   if (std::ranges::find(variants, bytes) == variants.end())

@@ -52,7 +52,8 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
                 .longAxis = request.longAxis,
                 .debug = request.options.debug,
                 .checked = request.options.checked,
-                .configuration = {packed.configWords, packed.configWords + packed.configCount}};
+                .configuration = {packed.configWords, packed.configWords + packed.configCount},
+                .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
   constexpr std::string_view isVirtual = " virtual on ";
   const std::string whole = request.device.codeKey();
   if (const size_t at = whole.find(isVirtual); at != whole.npos)
@@ -86,7 +87,8 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .longAxis = variant.longAxis,
                                                .debug = variant.debug,
                                                .checked = variant.checked,
-                                               .configuration = variant.configuration},
+                                               .configuration = variant.configuration,
+                                               .described = std::string(variant.described)},
                                               variant.artifact});
       one.artifact.bytes = codes[variant.code];
     }
@@ -165,7 +167,8 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
     return name_ + " has no code of it for " + key.target + " (but for " + listed(targets) +
            "): build the bundle for " + key.target + ", too" + otherwise;
   if (!hasOptions)
-    return name_ + " has no code of it for " + key.target + " with this configuration, " +
+    return name_ + " has no code of it for " + key.target + " with " +
+           (key.described.empty() ? "this configuration" : key.described) + ", " +
            std::to_string(key.warps) + " warps and " + std::to_string(key.stages) +
            " stages: add it to the bundle" + otherwise;
   if (broken.empty())

@@ -20,6 +20,7 @@ struct BundleKey {
   unsigned warps = 0, stages = 0, longAxis = 0;
   bool debug = false, checked = false;
   std::vector<uint64_t> configuration; ///< the words of its fields
+  std::string described = {};          ///< the same for people, "m=128 n=64"; not part of the key
 };
 
 /// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
@@ -70,6 +71,7 @@ private:
     unsigned warps, stages, longAxis;
     bool debug, checked;
     std::vector<uint64_t> configuration;
+    std::string_view described;
     Artifact artifact; // without its code
     uint32_t code;
   };

@@ -184,6 +184,7 @@ void Bundle::readVariants(std::string_view section) {
     variant.checked = flags & checkedFlag;
     for (uint64_t words = in.count(); words && in.ok(); --words)
       variant.configuration.push_back(in.number<uint64_t>());
+    variant.described = in.view();
     std::optional<Artifact> artifact = deserialize(in.view());
     variant.code = in.number<uint32_t>();
     if (!in.ok())

@@ -90,12 +90,24 @@ with tempfile.TemporaryDirectory() as folder:
     os.rename(file + ".away", file)
     assert launches(program) == ALL
 
+    # A program records its calls of the library's kernels, and a bundle is built of them.
+    calls, recorded = os.path.join(folder, "calls.json"), os.path.join(folder, "recorded.sectile")
+    sectile = os.path.join(prefix, "bin/sectile")
+    attempt(program, "cuda:0", FAKE_CUDA_CAPABILITY="90", SECTILE_RECORD=calls)
+    with open(calls) as text:
+        made = [(call["kernel"], call["tensors"]["a"]) for call in json.load(text)]
+    assert made == [("matmul", {"dtype": "f16", "shape": [m, m + 32], "strides": [m + 32, 1]}) for m in (63, 64)], made
+    run(sectile, "build", "--from", calls, "--target", "sm_90a,gfx942", "-o", recorded)
+    about = json.loads(run(sectile, "bundle", "show", recorded, "--json"))
+    assert about["kernels"] == ["matmul"] and about["choices"] == 2, about  # both calls are of one bucket
+    nowhere = attempt(program, "cuda:0", SECTILE_RECORD=os.path.join(folder, "none/calls.json"))
+    assert "SECTILE_RECORD" in nowhere.stdout and "No such file" in nowhere.stdout, nowhere.stdout
+
     # Measurements choose configurations, of calls of other extents too, where they are valid for these; without any the kernel's
     # own choice for the extents that the bundle was built for does, since there is code for no other.
     project = os.path.join(folder, "choices")
     os.mkdir(project)
     cache = {"SECTILE_CACHE_DIR": os.path.join(folder, "cache")}
-    sectile = os.path.join(prefix, "bin/sectile")
     report = json.loads(run(sectile, "tune", "matmul", "--shape", "M=64,N=64,K=96", "--dtype", "f16", "--device", "virtual:sm_80",
                             "--candidates", "6", "--quiet", "--json", **cache))[0]  # fmt: skip
     tuned = min((row for row in report["candidates"] if row["verdict"] == "good"), key=lambda row: row["median_us"])["config"]

@@ -180,6 +180,7 @@ const std::vector<Command> &sectile::tool::commands() {
        {{"--target", "TARGETS", "sm_80,gfx942,virtual:sm_90a and so on: `sectile info` lists them"},
         {"--output", "FILE", "where to (-o FILE is the same)"},
         {"--file", "FILE", "calls instead of KERNEL, one a line, as for `bench kernels`"},
+        {"--from", "FILE", "calls that a program made with SECTILE_RECORD=FILE, instead of KERNEL"},
         {"--exact", {}, "code for arguments like those of the calls only"},
         {"--tuning", "[TARGET=]FILE", "measurements that choose configurations: `cache export`"},
         {"--tuned-on", "NAMES", "the products whose measurements count; where FILE has several"},
