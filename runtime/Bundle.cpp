@@ -1,8 +1,10 @@
 // Looking into an open bundle: which variant a launch takes, and why it takes none.
 #include "runtime/Bundle.h"
 #include "runtime/Chip.h"
+#include "runtime/Zstd.h"
 #include <algorithm>
 #include <sectile/bundle.h>
+#include <sectile/error.h>
 #include <set>
 #include <tuple>
 
@@ -75,6 +77,19 @@ size_t Bundle::countVariants() const {
   return count;
 }
 
+bool Bundle::isCompressed() const { return std::ranges::any_of(codes, &Code::isCompressed); }
+
+std::string Bundle::codeOf(const Variant &variant) const {
+  const Code &code = codes[variant.code];
+  if (!code.isCompressed)
+    return std::string(code.bytes);
+  try {
+    return decompressed(code.bytes, code.size);
+  } catch (const InputError &error) {
+    refuse(error.what());
+  }
+}
+
 std::vector<Bundle::Content> Bundle::contents() const {
   std::vector<Content> all;
   for (const Kernel &kernel : kernels)
@@ -90,7 +105,7 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .configuration = variant.configuration,
                                                .described = std::string(variant.described)},
                                               variant.artifact});
-      one.artifact.bytes = codes[variant.code];
+      one.artifact.bytes = codeOf(variant);
     }
   return all;
 }
@@ -123,11 +138,15 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
     return nullptr;
   request.activities.done(Activity::Kind::cache, "bundle");
   auto artifact = std::make_shared<Artifact>(best->artifact);
-  artifact->bytes = codes[best->code];
-  if (artifact->kind == "ptx" && best->target == key.target)
-    for (const Variant &variant : kernel->variants)
-      if (isMachineCodeOf(variant, *best))
-        artifact->machineCode = codes[variant.code];
+  try {
+    artifact->bytes = codeOf(*best);
+    if (artifact->kind == "ptx" && best->target == key.target)
+      for (const Variant &variant : kernel->variants)
+        if (isMachineCodeOf(variant, *best))
+          artifact->machineCode = codeOf(variant);
+  } catch (const InputError &error) {
+    throw LaunchError("kernel '" + key.kernel + "': " + error.what());
+  }
   return artifact;
 }
 

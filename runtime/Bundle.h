@@ -59,11 +59,13 @@ public:
     BundleKey key;
     Artifact artifact;
   };
-  /// All variants, in the file's order.
+  /// All variants, in the file's order. Throws InputError for code that cannot be decompressed.
   std::vector<Content> contents() const;
   size_t countKernels() const { return kernels.size(); }
   size_t countVariants() const;
   size_t countCodes() const { return codes.size(); }
+  /// Whether any of them is compressed.
+  bool isCompressed() const;
 
 private:
   struct Variant {
@@ -81,6 +83,12 @@ private:
     std::vector<Variant> variants;
   };
 
+  struct Code {
+    std::string_view bytes;
+    uint64_t size; // without compression
+    bool isCompressed;
+  };
+
   explicit Bundle(std::string name) : name_(std::move(name)) {}
   void read(std::string_view bytes);
   void readKernels(std::string_view section);
@@ -89,13 +97,14 @@ private:
   void readChoices(std::string_view section);
   [[noreturn]] void refuse(const std::string &why) const;
   static bool isMachineCodeOf(const Variant &variant, const Variant &ptx);
+  std::string codeOf(const Variant &variant) const; // throws InputError
   const Kernel *kernelFor(const BundleKey &key) const;
 
   std::string name_, identity_;
   std::string file; // the bytes, where they are not the program's
   std::string_view about_;
   std::vector<Kernel> kernels;
-  std::vector<std::string_view> codes;
+  std::vector<Code> codes;
   std::vector<BundledChoice> choices_;
 };
 

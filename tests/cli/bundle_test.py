@@ -94,6 +94,20 @@ def test_machine_code():
     refused(*words, env={"SECTILE_PTXAS": ""}, says=("needs ptxas", "SECTILE_PTXAS"))
 
 
+def test_compressed_code():
+    words = ("build", "matmul", "--shape", "M=64,N=64,K=64", "--dtype", "f16", "--target", "sm_80,sm_90a")
+    done(*words, "-o", "plain.sectile")
+    done(*words, "--compress", "-o", "small.sectile")
+    assert os.path.getsize("small.sectile") < os.path.getsize("plain.sectile") / 2
+    assert listed("small.sectile") == listed("plain.sectile")
+    # It stays so.
+    done("bundle", "merge", "merged.sectile", "small.sectile", "small.sectile")
+    assert shown("merged.sectile")["identity"] == shown("small.sectile")["identity"]
+    done("bundle", "strip", "small.sectile", "--target", "sm_80", "-o", "less.sectile")
+    assert os.path.getsize("less.sectile") < os.path.getsize("small.sectile")
+    assert listed("less.sectile") == [v for v in listed("plain.sectile") if v["target"] == "sm_80"]
+
+
 def test_recorded_calls():
     call = {"kernel": "softmax", "tensors": {"x": {"dtype": "f32", "shape": [4, 100], "strides": [128, 1]},
                                              "y": {"dtype": "f32", "shape": [4, 100]}}, "options": {}}  # fmt: skip

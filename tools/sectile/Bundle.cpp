@@ -140,8 +140,9 @@ int sectile::tool::runBuild(const CommandLine &line) {
   if (path.empty())
     throw InputError("build needs -o FILE: where the bundle goes");
   checkWritable(path);
-  BundleBuilder builder(namesIn(*line.value("--target")),
-                        {.onlyLikeThese = line.has("--exact"), .machineCode = line.has("--cubin")});
+  BundleBuilder builder(namesIn(*line.value("--target")), {.onlyLikeThese = line.has("--exact"),
+                                                           .compresses = line.has("--compress"),
+                                                           .machineCode = line.has("--cubin")});
   for (const auto &[target, file] : line.assignments("--tuning", true))
     builder.tuneBy(file, namesIn(line.value("--tuned-on").value_or("")), target);
   addContents(line, builder);
@@ -248,7 +249,7 @@ int sectile::tool::runBundleMerge(const CommandLine &line) {
   const std::string path = *line.argument(0);
   checkWritable(path);
   const auto first = open(line, 1), second = open(line, 2);
-  BundleWriter writer(aboutOf(*first));
+  BundleWriter writer(aboutOf(*first), first->isCompressed() || second->isCompressed());
   for (const auto &bundle : {first, second}) {
     for (const auto &[key, artifact] : bundle->contents())
       writer.add(key, artifact);
@@ -276,7 +277,7 @@ int sectile::tool::runBundleStrip(const CommandLine &line) {
     wanted.insert(target.str());
     rest = others;
   }
-  BundleWriter writer(aboutOf(*bundle));
+  BundleWriter writer(aboutOf(*bundle), bundle->isCompressed());
   std::set<std::string> chips;
   for (const auto &[key, artifact] : contents)
     if (wanted.contains(key.target)) {

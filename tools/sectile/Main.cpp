@@ -184,6 +184,7 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--exact", {}, "code for arguments like those of the calls only"},
         {"--tuning", "[TARGET=]FILE", "measurements that choose configurations: `cache export`"},
         {"--tuned-on", "NAMES", "the products whose measurements count; where FILE has several"},
+        {"--compress", {}, "compress the code; programs then need libzstd.so.1"},
         {"--cubin", {}, "NVIDIA's machine code beside PTX, made by ptxas"},
         {"--opt", "KEY=VALUE", "an option of the kernel"},
         {"--with", "NAMES", "optional inputs that there are, as bias,mask"},
