@@ -14,10 +14,15 @@ file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INS
 file(RELATIVE_PATH prefix_from_pkgconfig /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 
+option(SECTILE_RELOCATABLE "Installed programs and libraries find each other by relative run paths; off for packages,
+  whose libraries lie where the system looks" ON)
 # LLVM's folder is the distribution's.
-set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
-set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
-set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+set_target_properties(sectile PROPERTIES INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
+if(SECTILE_RELOCATABLE)
+  set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
+  set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+endif()
 
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -48,7 +53,7 @@ install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${docum
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
   PATTERN "site" EXCLUDE)
 install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h"
-  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt")
+  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "minilm/*")
 
 # The man page and the completions are made from the program's help.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)

@@ -13,15 +13,23 @@
 using namespace sectile;
 using namespace sectile::tool;
 
-std::string sectile::tool::dtypesFor(const KernelSpec &kernel, const std::string &name) {
-  const std::optional<DType> dtype = parseDType(name);
-  if (!dtype)
-    throw InputError("there is no dtype '" + name + "'");
+std::string sectile::tool::dtypesFor(const KernelSpec &kernel, const std::string &names) {
   std::string text;
-  for (const ArgumentSpec &spec : kernel.arguments)
-    if (!spec.output &&
-        std::find(spec.dtypes.begin(), spec.dtypes.end(), *dtype) != spec.dtypes.end())
-      text += (text.empty() ? "" : ",") + spec.name + "=" + name;
+  const auto add = [&](const std::string &word) { text += (text.empty() ? "" : ",") + word; };
+  std::istringstream words(names);
+  for (std::string name; std::getline(words, name, ',');) {
+    if (name.find('=') != std::string::npos) { // checked where the call is resolved
+      add(name);
+      continue;
+    }
+    const std::optional<DType> dtype = parseDType(name);
+    if (!dtype)
+      throw InputError("there is no dtype '" + name + "'");
+    for (const ArgumentSpec &spec : kernel.arguments)
+      if (!spec.output &&
+          std::find(spec.dtypes.begin(), spec.dtypes.end(), *dtype) != spec.dtypes.end())
+        add(spec.name + "=" + name);
+  }
   return text;
 }
 

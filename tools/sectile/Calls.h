@@ -6,8 +6,9 @@
 
 namespace sectile::tool {
 
-// Every input that may have this dtype has it; the others have their usual ones.
-std::string dtypesFor(const KernelSpec &kernel, const std::string &dtype);
+// Every input that may have this dtype has it; the others have their usual ones. "f16,k=i8" gives
+// the input k another.
+std::string dtypesFor(const KernelSpec &kernel, const std::string &names);
 
 struct Case {
   Invocation call;
