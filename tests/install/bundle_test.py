@@ -77,6 +77,13 @@ with tempfile.TemporaryDirectory() as folder:
     shutil.move(program, os.path.join(folder, "moved"))
     assert launches(os.path.join(folder, "moved")) == ALL  # the bundle is in the program
 
+    # A launch that the bundle has no code for says so.
+    run(*configure(example, binary, compiler, "-DTARGETS=sm_90a"))
+    run("cmake", "--build", binary)
+    (said,) = launches(os.path.join(binary, "ships_kernels"), "80")
+    assert said == ("kernel 'vector_add': kernels.sectile has no code of it for sm_80 (but for sm_90a): build the bundle for sm_80, "
+                    "too, or link Sectile::sectile, which compiles here"), said  # fmt: skip
+
     # The file goes with the program: without it, or with another's, a launch says so.
     away = os.path.join(folder, "away")
     run("cmake", "--install", binary, "--prefix", away)
