@@ -26,7 +26,10 @@ endif()
 
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS sectile_cli sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# CMake's sectile_add_bundle runs Sectile::program.
+set_target_properties(sectile_cli PROPERTIES EXPORT_NAME program)
+install(TARGETS sectile_cli EXPORT SectileTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(folder ${SECTILE_PUBLIC_INCLUDES})
   install(DIRECTORY ${folder}/sectile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL
     FILES_MATCHING PATTERN "*.h")
@@ -37,7 +40,7 @@ configure_package_config_file(cmake/SectileConfig.cmake.in ${PROJECT_BINARY_DIR}
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/SectileConfig.cmake
+install(FILES cmake/SectileBundle.cmake cmake/SectileBundle.cpp.in ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   ${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake DESTINATION ${package})
 foreach(module sectile sectile-runtime sectile-kernels)
   configure_file(cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
@@ -49,8 +52,8 @@ set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
   PATTERN "site" EXCLUDE)
-install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "find_package/CMakeLists.txt"
-  PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h"
+  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
 
 # The man page and the completions are made from the program's help.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)

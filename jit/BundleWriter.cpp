@@ -61,8 +61,13 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
     variants.push_back(std::move(bytes));
 }
 
+void BundleWriter::add(const BundledChoice &choice) {
+  if (std::ranges::find(choices, choice) == choices.end())
+    choices.push_back(choice);
+}
+
 std::string BundleWriter::bytes() const {
-  std::string kernelBytes, variantBytes, codeBytes;
+  std::string kernelBytes, variantBytes, codeBytes, choiceBytes;
   ByteWriter kernelOut(kernelBytes), variantOut(variantBytes), codeOut(codeBytes);
   kernelOut.number(static_cast<uint64_t>(kernels.size()));
   for (const Kernel &kernel : kernels) {
@@ -81,12 +86,26 @@ std::string BundleWriter::bytes() const {
     codeOut.number(asIs);
     codeOut.text(code);
   }
+  ByteWriter choiceOut(choiceBytes);
+  choiceOut.number(static_cast<uint64_t>(choices.size()));
+  for (const BundledChoice &choice : choices) {
+    for (const std::string *text :
+         {&choice.kernel, &choice.target, &choice.kind, &choice.config, &choice.order})
+      choiceOut.text(*text);
+    choiceOut.number(uint32_t{choice.isTuned});
+    choiceOut.number(static_cast<uint64_t>(choice.bucket.size()));
+    for (const auto &[axis, extent] : choice.bucket) {
+      choiceOut.text(axis);
+      choiceOut.number(extent);
+    }
+  }
 
   const std::pair<SectionKind, std::string_view> sections[] = {{kernelsKind, kernelBytes},
                                                                {variantsKind, variantBytes},
                                                                {codesKind, codeBytes},
+                                                               {choicesKind, choiceBytes},
                                                                {aboutKind, about}};
-  const std::string_view contents[] = {kernelBytes, variantBytes, codeBytes};
+  const std::string_view contents[] = {kernelBytes, variantBytes, codeBytes, choiceBytes};
   std::string checked;
   ByteWriter out(checked);
   out.number(static_cast<uint32_t>(std::size(sections)));

@@ -17,6 +17,7 @@ public:
   explicit BundleWriter(std::string about) : about(std::move(about)) {}
   /// Adds a variant, unless it is there already.
   void add(const BundleKey &key, const Artifact &artifact);
+  void add(const BundledChoice &choice);
   /// The whole file.
   std::string bytes() const;
 
@@ -28,6 +29,7 @@ private:
   std::vector<Kernel> kernels;
   std::vector<std::string> variants;
   std::vector<std::string> codes;
+  std::vector<BundledChoice> choices;
   std::map<std::string, uint32_t> codeNumbers;
   std::string about;
 };

@@ -18,18 +18,6 @@ size_t countFacts(const LaunchPlan &plan) {
   return count;
 }
 
-// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
-// the PTX of older chips for its own, unless it is for one chip alone.
-int suitability(std::string_view code, const std::string &wanted) {
-  if (code == wanted)
-    return 1000;
-  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
-  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
-      other->isForOneChip)
-    return 0;
-  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
-}
-
 // "sm_80, sm_90a".
 template <class Texts> std::string listed(const Texts &texts) {
   std::string list;
@@ -39,6 +27,20 @@ template <class Texts> std::string listed(const Texts &texts) {
 }
 
 } // namespace
+
+int suitability(std::string_view code, std::string_view wanted) {
+  if (code == wanted)
+    return suitsExactly;
+  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
+  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
+      other->isForOneChip)
+    return 0;
+  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
+}
+
+std::string virtualTarget(const std::string &chip, const std::string &processor) {
+  return "virtual:" + chip + " on " + processor;
+}
 
 BundleKey bundleKeyOf(const CodeRequest &request) {
   const detail::PackedLaunch &packed = request.packed;
@@ -54,7 +56,7 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
   constexpr std::string_view isVirtual = " virtual on ";
   const std::string whole = request.device.codeKey();
   if (const size_t at = whole.find(isVirtual); at != whole.npos)
-    key.target = "virtual:" + key.target + " on " + whole.substr(at + isVirtual.size());
+    key.target = virtualTarget(key.target, whole.substr(at + isVirtual.size()));
   return key;
 }
 
@@ -97,7 +99,7 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   if (!kernel)
     return nullptr;
   const Variant *best = nullptr;
-  std::tuple<int, bool, size_t> bestRank; // target, debug as wanted, facts
+  std::tuple<int, bool, size_t, bool> bestRank; // target, debug as wanted, facts, PTX
   for (const Variant &variant : kernel->variants) {
     const int suits = suitability(variant.target, key.target);
     if (!suits || variant.warps != key.warps || variant.stages != key.stages ||
@@ -105,10 +107,11 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
         variant.configuration != key.configuration)
       continue;
     const Artifact &artifact = variant.artifact;
-    if ((suits < 1000 && artifact.kind != "ptx") ||
+    if ((suits < suitsExactly && artifact.kind != "ptx") ||
         !brokenFact(artifact.plan, {request.packed.words, request.masks.size()}).empty())
       continue;
-    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan));
+    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan),
+                          artifact.kind == "ptx");
     if (best && rank <= bestRank)
       continue;
     best = &variant;
@@ -119,7 +122,20 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   request.activities.done(Activity::Kind::cache, "bundle");
   auto artifact = std::make_shared<Artifact>(best->artifact);
   artifact->bytes = codes[best->code];
+  if (artifact->kind == "ptx" && best->target == key.target)
+    for (const Variant &variant : kernel->variants)
+      if (isMachineCodeOf(variant, *best))
+        artifact->machineCode = codes[variant.code];
   return artifact;
+}
+
+bool Bundle::isMachineCodeOf(const Variant &variant, const Variant &ptx) {
+  return variant.artifact.kind == "cubin" && variant.target == ptx.target &&
+         variant.warps == ptx.warps && variant.stages == ptx.stages &&
+         variant.longAxis == ptx.longAxis && variant.debug == ptx.debug &&
+         variant.checked == ptx.checked && variant.configuration == ptx.configuration &&
+         variant.artifact.plan == ptx.artifact.plan &&
+         variant.artifact.irHash == ptx.artifact.irHash;
 }
 
 std::string Bundle::whyNone(const CodeRequest &request) const {

@@ -22,6 +22,17 @@ struct BundleKey {
   std::vector<uint64_t> configuration; ///< the words of its fields
 };
 
+/// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
+/// the PTX of older chips for its own, unless it is for one chip alone.
+int suitability(std::string_view code, std::string_view wanted);
+inline constexpr int suitsExactly = 1000;
+
+/// How bundles name the target of a virtual device: its code is for one processor.
+std::string virtualTarget(const std::string &chip, const std::string &processor);
+
+/// A bundle's identity for people: 32 hexadecimal digits.
+std::string bundleIdentityText(const uint64_t (&words)[2]);
+
 /// The key of a launch's own code. What SECTILE_LOOP_PLANS says is no part of it.
 BundleKey bundleKeyOf(const CodeRequest &request);
 
@@ -36,6 +47,7 @@ public:
 
   std::shared_ptr<const Artifact> find(const CodeRequest &request) const override;
   std::string whyNone(const CodeRequest &request) const override;
+  std::span<const BundledChoice> choices() const override { return choices_; }
 
   const std::string &name() const { return name_; }
   /// Of the contents: 32 hexadecimal digits.
@@ -72,7 +84,9 @@ private:
   void readKernels(std::string_view section);
   void readCodes(std::string_view section);
   void readVariants(std::string_view section);
+  void readChoices(std::string_view section);
   [[noreturn]] void refuse(const std::string &why) const;
+  static bool isMachineCodeOf(const Variant &variant, const Variant &ptx);
   const Kernel *kernelFor(const BundleKey &key) const;
 
   std::string name_, identity_;
@@ -80,6 +94,7 @@ private:
   std::string_view about_;
   std::vector<Kernel> kernels;
   std::vector<std::string_view> codes;
+  std::vector<BundledChoice> choices_;
 };
 
 } // namespace sectile::runtime

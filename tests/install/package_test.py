@@ -14,7 +14,7 @@ MIRROR = "http://deb.debian.org/debian"
 # What a user does: the program's own check, a program of one's own by find_package, a sealed one without LLVM.
 USE = """set -eu
 sectile --version
-sectile run softmax --shape N=64,...=4 --device virtual:sm_90a --check
+sectile demo --device virtual:sm_90a
 cd /tmp && cp -r /usr/share/doc/sectile/examples . && cd examples/find_package
 cmake -G Ninja -S . -B build >/dev/null && cmake --build build >/dev/null && build/uses_sectile | tail -n 1
 g++ -std=c++20 -O1 ../vector_add.cpp -o /tmp/vector_add $(pkg-config --cflags --libs sectile)
