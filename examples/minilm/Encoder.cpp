@@ -101,7 +101,7 @@ private:
   };
   // All that is kept for batches of some extents. Two of them may be on their way.
   struct Plan {
-    sc::Buffer<std::int32_t> input;
+    sc::Buffer<std::int32_t> input; // parts of input_ and pooled_
     sc::Buffer<T> pooled;
     std::optional<sc::Graph> graph = {};
     std::array<Slot, 2> slots = {};
@@ -127,7 +127,8 @@ private:
   std::optional<Norm> embeddingNorm_;
   std::vector<Layer> layers_;
   // Of the largest batch; others use the first rows.
-  sc::Buffer<T> hidden_, other_, sum_, qkv_, attended_, inner_;
+  sc::Buffer<std::int32_t> input_;
+  sc::Buffer<T> hidden_, other_, sum_, qkv_, attended_, inner_, pooled_;
   sc::Buffer<float> mean_, rstd_, lse_;
   std::map<Extents, Plan> plans_;
 };
@@ -181,11 +182,16 @@ EncoderOf<T>::EncoderOf(const sc::Device &device, const Model &model, Safetensor
          .norm = readNorm(layer + "output.LayerNorm")});
   }
   const auto rows = static_cast<std::size_t>(roundTokens(limits.tokens));
+  std::size_t sequences = 0;
+  for (const Extents &extents : allExtents(model, limits))
+    sequences = std::max(sequences, static_cast<std::size_t>(extents.sequences));
   const auto width = static_cast<std::size_t>(hidden);
   for (sc::Buffer<T> *buffer : {&hidden_, &other_, &sum_, &attended_})
     *buffer = device.allocate<T>(rows * width);
   qkv_ = device.allocate<T>(3 * rows * width);
   inner_ = device.allocate<T>(rows * static_cast<std::size_t>(model.inner));
+  input_ = device.allocate<std::int32_t>(2 * rows + sequences + 1);
+  pooled_ = device.allocate<T>(sequences * width);
   mean_ = device.allocate<float>(rows), rstd_ = device.allocate<float>(rows);
   lse_ = device.allocate<float>(rows * static_cast<std::size_t>(model.heads));
 }
@@ -264,8 +270,7 @@ template <class T> typename EncoderOf<T>::Plan &EncoderOf<T>::planFor(const Exte
     return found->second;
   const auto inputs = static_cast<std::size_t>(2 * extents.tokens + extents.sequences + 1);
   const auto outputs = static_cast<std::size_t>(extents.sequences * model_.hidden);
-  Plan plan{.input = device_.allocate<std::int32_t>(inputs),
-            .pooled = device_.allocate<T>(outputs)};
+  Plan plan{.input = input_.slice(0, inputs), .pooled = pooled_.slice(0, outputs)};
   for (Slot &slot : plan.slots) {
     slot.input = device_.allocate_host<std::int32_t>(inputs);
     slot.pooled = device_.allocate_host<T>(outputs);
@@ -347,6 +352,11 @@ template <class T> std::vector<float> EncoderOf<T>::encode(std::span<const Sente
                                  std::to_string(token) + "; the model has those from 0 to " +
                                  std::to_string(model_.vocabulary - 1));
   }
+  // Batches that are on their way here are those of a call that threw: nobody wants them.
+  stream_.synchronize();
+  for (auto &[extents, plan] : plans_)
+    for (Slot &slot : plan.slots)
+      slot.done.reset();
   const auto width = static_cast<std::size_t>(model_.hidden);
   std::vector<float> vectors(sentences.size() * width);
   for (std::size_t first = 0, next = 0; first < sentences.size(); first = next) {
