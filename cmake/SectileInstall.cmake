@@ -35,6 +35,8 @@ foreach(folder ${SECTILE_PUBLIC_INCLUDES})
     FILES_MATCHING PATTERN "*.h")
 endforeach()
 
+install(FILES capi/include/sectile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
 install(EXPORT SectileTargets NAMESPACE Sectile:: DESTINATION ${package})
 configure_package_config_file(cmake/SectileConfig.cmake.in ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   INSTALL_DESTINATION ${package})

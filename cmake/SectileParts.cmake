@@ -7,7 +7,7 @@ set_property(GLOBAL PROPERTY SECTILE_SEALED_PARTS "")
 # Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/sectile/version.h)
 set(SECTILE_PUBLIC_INCLUDES ${PROJECT_BINARY_DIR}/include)
-foreach(part dsl runtime autotune kernels)
+foreach(part dsl runtime autotune kernels capi)
   list(APPEND SECTILE_PUBLIC_INCLUDES ${PROJECT_SOURCE_DIR}/${part}/include)
 endforeach()
 
@@ -64,7 +64,7 @@ endfunction()
 function(sectile_exports target)
   find_program(SECTILE_CLANG NAMES clang++ HINTS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PATH REQUIRED)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  set(headers ${PROJECT_SOURCE_DIR}/tools/Programs.h)
+  set(headers ${PROJECT_SOURCE_DIR}/tools/Programs.h ${PROJECT_SOURCE_DIR}/capi/include/sectile.h)
   foreach(folder ${SECTILE_PUBLIC_INCLUDES})
     file(GLOB found CONFIGURE_DEPENDS ${folder}/sectile/*.h)
     list(APPEND headers ${found})
@@ -76,7 +76,7 @@ function(sectile_exports target)
   set(script ${PROJECT_BINARY_DIR}/exports.map)
   add_custom_command(OUTPUT ${script}
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/cmake/exports.py ${SECTILE_CLANG} ${script}
-      $<TARGET_FILE:sectile_rt> ${headers}
+      ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} $<TARGET_FILE:sectile_rt> ${headers}
       -- -std=c++20 ${includes}
     DEPENDS sectile_rt ${headers} ${sources} ${PROJECT_SOURCE_DIR}/cmake/exports.py
     COMMENT "Listing what the public headers declare" VERBATIM)

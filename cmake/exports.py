@@ -1,5 +1,5 @@
 # Writes the linker's version script for libsectile: what the public headers declare, and nothing else.
-#   exports.py CLANG OUTPUT LIBRARY HEADER... -- COMPILER-OPTION...
+#   exports.py CLANG OUTPUT VERSION LIBRARY HEADER... -- COMPILER-OPTION...
 # What LIBRARY has already is left out; it may be none, "-".
 # Clang reads the headers, so the script holds mangled names rather than patterns that might match too much.
 import json
@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 
-OURS = re.compile(r"_ZN[KVRO]*7sectile")
+# C functions but for the one that users define.
+OURS = re.compile(r"_ZN[KVRO]*7sectile|sectile_(?!register_kernels$)")
 # What clang says of functions that every user compiles, or nobody.
 UNDEFINED = ("inline", "constexpr", "isImplicit", "pure", "explicitlyDefaulted", "explicitlyDeleted")
 
@@ -98,13 +99,13 @@ class Exports:
         for inner in node.get("inner", []):
             self.visit(inner, scope, local)
 
-    def script(self, elsewhere):
+    def script(self, version, elsewhere):
         lines = [f"    {name};" for name in sorted(self.symbols - self.defined - elsewhere)]
         templates = {name for (name, _), body in self.templates.items() if not body and name[-1].isidentifier()}
         lines += [f"    _Z{mangled(name)}I*;" for name in sorted(templates)]
         # A pattern each: the linker need not find all three of every class.
         lines += [f"    _ZT[ISV]{name};" for name in sorted(self.types)]
-        return "{\n  global:\n" + "\n".join(lines) + "\n  local: *;\n};\n"
+        return f"SECTILE_{version} " + "{\n  global:\n" + "\n".join(lines) + "\n  local: *;\n};\n"
 
 
 def exported(library):
@@ -114,7 +115,7 @@ def exported(library):
     return {line.split()[-1].split("@")[0] for line in listed.stdout.splitlines()}
 
 
-def main(clang, output, library, *words):
+def main(clang, output, version, library, *words):
     split = words.index("--")
     exports = Exports()
     for declaration in declarations(clang, words[:split], words[split + 1 :]):
@@ -124,7 +125,7 @@ def main(clang, output, library, *words):
                  + ", ".join(sorted(exports.shared)))
     if not exports.symbols:
         sys.exit("exports.py: the public headers declare no function")
-    script = exports.script(exported(library))
+    script = exports.script(version, exported(library))
     # Left alone where nothing changed, so that the library is not linked again.
     if not os.path.exists(output) or open(output).read() != script:
         with open(output, "w") as file:

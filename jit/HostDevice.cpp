@@ -70,7 +70,7 @@ uint64_t HostDevice::allocate(size_t bytes) {
   if (chosen) {
     const uint64_t given = chosen->allocate(bytes, ownStream.native());
     if (!given)
-      throw DeviceError(name + ": the allocator that was set gave no memory for " +
+      throw OutOfMemory(name + ": the allocator that was set gave no memory for " +
                         std::to_string(bytes) + " bytes");
     deviceMemory().adopt(pointer<void>(given), bytes);
     std::lock_guard lock(allocatorMutex);
@@ -79,7 +79,7 @@ uint64_t HostDevice::allocate(size_t bytes) {
   }
   void *address = bytes > hostMemory() ? nullptr : deviceMemory().allocate(bytes);
   if (!address)
-    throw DeviceError(name + ": allocating " + std::to_string(bytes) + " bytes: there are " +
+    throw OutOfMemory(name + ": allocating " + std::to_string(bytes) + " bytes: there are " +
                       std::to_string(memory().free_bytes) + " of " +
                       std::to_string(memory().total_bytes));
   return reinterpret_cast<uint64_t>(address);

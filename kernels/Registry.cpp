@@ -102,6 +102,27 @@ const std::deque<KernelSpec> &sectile::kernelRegistry() { return registry().kern
 
 const std::vector<KernelFamily> &sectile::kernelFamilies() { return registry().byFamily; }
 
+std::size_t sectile::countKernels() {
+  KernelList &all = registry();
+  std::lock_guard lock(all.mutex);
+  return all.kernels.size();
+}
+
+const KernelSpec *sectile::kernelAt(std::size_t index) {
+  KernelList &all = registry();
+  std::lock_guard lock(all.mutex);
+  return index < all.kernels.size() ? &all.kernels[index] : nullptr;
+}
+
+std::string sectile::familyOf(const KernelSpec &kernel) {
+  KernelList &all = registry();
+  std::lock_guard lock(all.mutex);
+  for (const KernelFamily &family : all.byFamily)
+    if (std::ranges::find(family.kernels, &kernel) != family.kernels.end())
+      return family.name;
+  throw std::logic_error(kernel.name + " is in no family");
+}
+
 const KernelSpec &sectile::findKernel(std::string_view name) {
   KernelList &all = registry();
   std::lock_guard lock(all.mutex);

@@ -12,6 +12,10 @@ using Config = ConfigValues;
 // In the order in which users meet them; registered ones follow. Not to be walked through while
 // another thread registers one.
 const std::deque<KernelSpec> &kernelRegistry();
+// The same for those who may meet another thread that registers one. None behind the last.
+std::size_t countKernels();
+const KernelSpec *kernelAt(std::size_t index);
+std::string familyOf(const KernelSpec &kernel);
 // Throws InputError with the known names.
 const KernelSpec &findKernel(std::string_view name);
 

@@ -1,5 +1,6 @@
 // Who listens to activities, and the listener that writes Chrome's trace format.
 #include "runtime/Activities.h"
+#include "runtime/QuotedJson.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -30,43 +31,6 @@ std::list<ActivityListener>::iterator add(ActivityListener listener) {
   return listeners().all.insert(listeners().all.end(), std::move(listener));
 }
 
-/// How many bytes the character takes that begins here; 0 where it is none of UTF-8. Overlong and
-/// surrogate codes, which no name has by accident, pass.
-size_t characterAt(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const size_t bytes = first < 0x80                    ? 1
-                       : first >= 0xc2 && first < 0xe0 ? 2
-                       : first >= 0xe0 && first < 0xf0 ? 3
-                       : first >= 0xf0 && first < 0xf5 ? 4
-                                                       : 0;
-  const auto follows = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
-  return bytes <= text.size() && std::ranges::all_of(text.substr(1, bytes ? bytes - 1 : 0), follows)
-             ? bytes
-             : 0;
-}
-
-/// A text as JSON, with the replacement character for each byte that is not UTF-8.
-std::string quoted(std::string_view text) {
-  std::string json = "\"";
-  while (!text.empty()) {
-    const size_t bytes = characterAt(text);
-    const char first = text[0];
-    if (bytes == 0) {
-      json += "\\ufffd";
-    } else if (first == '"' || first == '\\') {
-      json += {'\\', first};
-    } else if (static_cast<unsigned char>(first) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(first));
-      json += code;
-    } else {
-      json += text.substr(0, bytes);
-    }
-    text.remove_prefix(std::max<size_t>(bytes, 1));
-  }
-  return json + "\"";
-}
-
 /// Writes activities to a file. Every write goes over the closing bracket and puts a new one, so
 /// that the file is whole in between.
 class TraceFile {
@@ -86,15 +50,17 @@ public:
       return std::string(text);
     };
     std::string text = end == 1 ? "\n" : ",\n";
-    text += R"({"name":)" + quoted(activity.name) + R"(,"cat":)" + quoted(name_of(activity.kind)) +
-            R"(,"ph":"X","ts":)" + microseconds(activity.start.time_since_epoch()) + R"(,"dur":)" +
+    text += R"({"name":)" + runtime::quotedJson(activity.name) + R"(,"cat":)" +
+            runtime::quotedJson(name_of(activity.kind)) + R"(,"ph":"X","ts":)" +
+            microseconds(activity.start.time_since_epoch()) + R"(,"dur":)" +
             microseconds(activity.duration) + R"(,"pid":)" + std::to_string(getpid()) +
             R"(,"tid":)" + std::to_string(gettid()) + R"(,"args":{"kernel":)" +
-            quoted(activity.kernel) + R"(,"device":)" + quoted(activity.device);
+            runtime::quotedJson(activity.kernel) + R"(,"device":)" +
+            runtime::quotedJson(activity.device);
     if (!activity.configuration.empty())
-      text += R"(,"configuration":)" + quoted(activity.configuration);
+      text += R"(,"configuration":)" + runtime::quotedJson(activity.configuration);
     if (!activity.note.empty())
-      text += R"(,"note":)" + quoted(activity.note);
+      text += R"(,"note":)" + runtime::quotedJson(activity.note);
     text += "}}";
     put(text, end);
   }

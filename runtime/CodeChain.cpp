@@ -46,7 +46,7 @@ std::shared_ptr<const Artifact> findCode(const CodeRequest &request) {
   if (why.empty())
     why = "this program has no code for it and no compiler: link it with Sectile::sectile, which "
           "compiles here";
-  throw LaunchError("kernel '" + std::string(request.kernel.name) + "': " + why);
+  throw NoCode("kernel '" + std::string(request.kernel.name) + "': " + why);
 }
 
 } // namespace sectile::runtime

@@ -33,6 +33,12 @@ public:
   virtual std::span<const BundledChoice> choices() const { return {}; }
 };
 
+/// Nobody has code for a launch.
+class NoCode : public LaunchError {
+public:
+  using LaunchError::LaunchError;
+};
+
 /// Adds a source after those that are there. It stays until the process ends.
 void addCodeSource(std::shared_ptr<const CodeSource> source);
 
@@ -40,7 +46,7 @@ void addCodeSource(std::shared_ptr<const CodeSource> source);
 std::shared_ptr<const std::vector<std::shared_ptr<const CodeSource>>> codeSources();
 
 /// The code for a launch: from the first source that has it, else from the compiler, which looks
-/// into its cache first. Throws LaunchError where nobody has it, CompileError.
+/// into its cache first. Throws NoCode where nobody has it, CompileError.
 std::shared_ptr<const Artifact> findCode(const CodeRequest &request);
 
 } // namespace sectile::runtime

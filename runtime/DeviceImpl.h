@@ -28,6 +28,12 @@ public:
   using DeviceError::DeviceError;
 };
 
+/// The device has too little memory.
+class OutOfMemory : public DeviceError {
+public:
+  using DeviceError::DeviceError;
+};
+
 /// A kernel did what it must not do.
 class KernelFault : public DeviceError {
 public:

@@ -95,6 +95,7 @@ public:
       const MemoryInfo info = memory();
       doing += " (" + std::to_string(info.free_bytes) + " of " + std::to_string(info.total_bytes) +
                " are free)";
+      throw OutOfMemory(name + ": " + doing + ": " + table().describe(error));
     }
     fail(error, doing);
   }
@@ -475,7 +476,7 @@ private:
       address = chosen->allocate(bytes, memoryStream);
     }
     if (!address)
-      throw DeviceError(name + ": the allocator that was set gave no memory for " +
+      throw OutOfMemory(name + ": the allocator that was set gave no memory for " +
                         std::to_string(bytes) + " bytes");
     std::lock_guard lock(memoryMutex);
     fromAllocators[address] = {chosen, bytes};

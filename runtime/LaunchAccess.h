@@ -21,6 +21,11 @@ struct LaunchAccess {
   /// The grid as that code is launched.
   static Grid extents(const detail::BoundLaunch &launch, const Device &device);
   static void launch(const detail::BoundLaunch &launch, const Stream &stream);
+  /// As Kernel::launch() does it.
+  static void launch(const detail::KernelBase &kernel, const Stream &stream, const Grid &grid,
+                     const detail::PackedLaunch &packed) {
+    kernel.launch(stream, grid, packed);
+  }
   /// The same with the code that prepare() or load() gave, in a stream of that device.
   static void launch(const detail::BoundLaunch &launch, const LoadedKernel &code,
                      const Stream &stream);
