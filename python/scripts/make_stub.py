@@ -22,6 +22,7 @@ from ._errors import (
     OutOfMemoryError as OutOfMemoryError,
     UnsupportedError as UnsupportedError,
 )
+from ._tune import tune as tune
 from . import bundle as bundle, cache as cache, jax as jax, torch as torch
 
 __version__: str

@@ -10,13 +10,12 @@ from ._errors import *  # noqa: F403
 from ._errors import BY_STATUS as _BY_STATUS
 from ._library import library as _library
 
-
 _version = _native.load(_library(), _BY_STATUS)
 __version__ = f"{_version // 10000}.{_version // 100 % 100}.{_version % 100}"
 
 from ._functions import function as _function  # noqa: E402  # it needs the library
 from ._devices import Device, devices, use_host_device  # noqa: E402, F401
-
+from ._tune import tune  # noqa: E402, F401
 
 _MODULES = ("bundle", "cache", "jax", "torch")  # imported when they are asked for
 

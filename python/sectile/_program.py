@@ -30,6 +30,20 @@ def ask(*words):
     return json.loads(run(*words, "--json"))
 
 
+def call_words(shape, dtype, options, inputs):
+    """How the program is told of a call: extents and options as dictionaries, names of optional inputs."""
+    words = []
+    if shape:
+        words += ["--shape", ",".join(f"{axis}={extent}" for axis, extent in shape.items())]
+    if dtype:
+        words += ["--dtype", dtype]
+    for name, value in (options or {}).items():
+        words += ["--opt", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+    if inputs:
+        words += ["--with", ",".join(inputs)]
+    return words
+
+
 def main():
     program = path()
     os.execv(program, [program, *sys.argv[1:]])

@@ -7,15 +7,7 @@ def build(path, kernel, targets, shape=None, dtype=None, options=None, inputs=()
     """Writes a bundle with the code of a kernel for some targets, as ("sm_90a", "gfx942"): for calls with these extents,
     {"M": 64, "N": 4096}, of that dtype, with these options and optional inputs."""
     words = ["build", kernel, "--target", ",".join(targets), "--output", path]
-    if shape:
-        words += ["--shape", ",".join(f"{axis}={extent}" for axis, extent in shape.items())]
-    if dtype:
-        words += ["--dtype", dtype]
-    for name, value in (options or {}).items():
-        words += ["--opt", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-    if inputs:
-        words += ["--with", ",".join(inputs)]
-    _program.run(*words)
+    _program.run(*words, *_program.call_words(shape, dtype, options, inputs))
 
 
 def show(path):

@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 import sectile
 from script import main
+from sectile import _functions, _gradients
 
 random = np.random.default_rng(0)
 
@@ -214,6 +215,104 @@ def test_other_frameworks_by_dlpack():
     close(sectile.softmax(Array(x[::2].T)).array, sectile.softmax(x[::2].T), 0)
 
 
+# A call of each operation that has gradients: extents by axis, or arrays of integers by argument, and options.
+ATTENTION = {"B": 1, "Hq": 2, "Hkv": 1, "Sq": 6, "Sk": 9, "D": 16, "Dv": 16, "R": 1}
+ROWS = {"...": (3,), "N": 16}
+POSITIONS = {"B": 2, "S": 3, "H": 16, "P": 5}
+CALLS = {
+    "activation": ({"...": (7,)}, {"kind": "silu"}),
+    "swiglu": ({"...": (7,)}, {}),
+    "geglu": ({"...": (7,)}, {}),
+    "dropout": ({"...": (7,)}, {"p": 0.25, "seed": 5}),
+    "embedding": ({"V": 7, "H": 8, "indices": [1, 6, 1]}, {}),
+    "softmax": (ROWS, {}),
+    "log_softmax": (ROWS, {}),
+    "cross_entropy": ({"...": (3,), "V": 11, "targets": [10, 0, 4]}, {"label_smoothing": 0.1}),
+    "layer_norm": (ROWS, {}),
+    "rms_norm": (ROWS, {}),
+    "group_norm": ({"B": 2, "C": 4, "...": (6,)}, {"groups": 2}),
+    "conv2d": ({"N": 1, "C": 4, "H": 5, "W": 5, "K": 4, "Cg": 2, "R": 3, "S": 3}, {"groups": 2, "pad_h": 1}),
+    "attention": (ATTENTION, {"causal": True, "softcap": 2.0}),
+    "attention_varlen": ({**ATTENTION, "Tq": 6, "Tk": 9, "Mk": 5, "cu_seqlens_q": [0, 2, 6], "cu_seqlens_k": [0, 4, 9]}, {}),
+    "block_sparse_attention": ({**ATTENTION, "Mq": 1, "Mk": 1}, {}),
+    "ring_attention": (ATTENTION, {}),
+    "rope": ({"B": 1, "H": 2, "S": 3, "D": 16}, {"offset": 2}),
+    "add_positions": (POSITIONS, {"scale": 1.5}),
+    "sinusoidal": (POSITIONS, {"scale": 1.5}),
+    "rope_attention": (ATTENTION, {"causal": True}),
+    "rerope_attention": (ATTENTION, {"window": 2}),
+    "exposb_attention": (ATTENTION, {}),
+    "stick_breaking_attention": ({**ATTENTION, "Sk": 6}, {}),
+    "mean_pool": ({"B": 2, "T": 3, "D": 4}, {}),
+    "chunk_mean_pool": ({"B": 2, "T": 6, "H": 1, "D": 4}, {"chunk": 2}),
+    "linear_recurrence": ({"B": 1, "H": 2, "T": 5, "Dk": 16, "Dv": 16}, {}),
+    "rnn": ({"T": 3, "B": 2, "I": 4, "G": 5, "H": 5, "...": ()}, {}),
+    "gru": ({"T": 3, "B": 2, "I": 4, "G": 15, "H": 5, "...": ()}, {}),
+    "lstm": ({"T": 3, "B": 2, "I": 4, "G": 20, "H": 5, "...": ()}, {}),
+}
+
+
+def array_of(argument, extents):
+    """Values that no formula is steep at."""
+    if argument["name"] in extents:
+        return np.array(extents[argument["name"]], np.int32)
+    shape = []
+    for axis in argument["axes"]:
+        axis = axis.removeprefix("1|")
+        shape += extents[axis] if axis == "..." else [int(axis) if axis.isdigit() else extents[axis]]
+    if argument["dtypes"] == ["bool"]:
+        return np.ones(shape, bool)
+    if argument["name"] in ("g", "gk"):  # logarithms of decays
+        return -np.abs(normal(*shape)) / 4
+    return normal(*shape) / 2
+
+
+def check_pair(name, optional):
+    """The gradients along some direction against the difference that a small step makes."""
+    op, pair = _functions.operation(name), _gradients.pair(name)
+    extents, options = CALLS[name]
+    if any(option["name"] == "precision" for option in op.options):
+        options = {**options, "precision": "exact"}
+    kinds = {argument["name"]: argument for argument in op.all_inputs}
+    floats = [n for n, kind in kinds.items() if n in pair.results]
+    inputs = {n: array_of(kind, extents) if not kind["optional"] or optional and n in floats else None for n, kind in kinds.items()}
+    floats = [n for n in floats if inputs[n] is not None]
+    wanted = [output["name"] for output in op.outputs if output["name"] in pair.differentiable_outputs]
+
+    def call(inputs):
+        result = getattr(sectile, name)(**{_functions.python_name(n): array for n, array in inputs.items()}, **options)
+        return dict(zip((output["name"] for output in op.outputs), result if len(op.outputs) > 1 else (result,)))
+
+    outputs = call(inputs)
+    weights = {n: normal(*outputs[n].shape) if outputs[n] is not None else None for n in wanted}
+    gradients = {output["name"]: weights.get(output["name"]) for output in op.outputs}
+    given = pair.arguments({**inputs, **outputs}, gradients, lambda of: None)
+    made = getattr(sectile, pair.backward.name)(
+        **{_functions.python_name(n): array for n, array in given.items()},
+        **{option: value for option, value in options.items() if option in pair.options})
+    names = [output["name"] for output in pair.backward.outputs]
+    made = dict(zip(names, made if len(names) > 1 else (made,)))
+    direction = {n: normal(*inputs[n].shape) for n in floats}
+    slope = sum((made[pair.results[n]].astype(np.float64) * direction[n]).sum() for n in floats)
+    size = sum((made[pair.results[n]].astype(np.float64) ** 2).sum() for n in floats) ** 0.5
+
+    def value(step):
+        moved = call({n: array + np.float32(step) * direction[n] if n in floats else array for n, array in inputs.items()})
+        return sum((moved[n].astype(np.float64) * weights[n]).sum() for n in wanted if weights[n] is not None)
+
+    step = 1e-2
+    difference = (value(step) - value(-step)) / (2 * step)
+    assert abs(difference - slope) < 0.03 * size + 1e-3, (name, optional, difference, slope, size)
+
+
+def test_gradients_of_every_pair():
+    names = [name for name in sectile.operations() if f"{name}_backward" in sectile.operations()]
+    assert names == [name for name in sectile.operations() if _gradients.pair(name)] and set(names) == set(CALLS)
+    for name in names:
+        for optional in {False, any(argument["optional"] for argument in _functions.operation(name).all_inputs)}:
+            check_pair(name, optional)
+
+
 def test_devices():
     names = [device.name for device in sectile.devices()]
     assert "virtual:sm_90a" in names, names
@@ -227,6 +326,15 @@ def test_cache():
     assert before["kernels"] == [], before
     sectile.cache.clear()
     raises(sectile.InvalidError, sectile.cache.take_over, "none", says="none")
+    del os.environ["SECTILE_CACHE_DIR"]
+
+
+def test_tuning():
+    os.environ["SECTILE_CACHE_DIR"] = os.getcwd()
+    measured = sectile.tune("softmax", shape={"N": 64, "...": 4}, dtype="f16", device="virtual:sm_80", candidates=2)
+    assert "softmax" in str(measured), measured
+    assert "softmax" in str(sectile.cache.list("softmax"))
+    raises(sectile.InvalidError, sectile.tune, "softmax", shape={"M": 64}, says="M")
     del os.environ["SECTILE_CACHE_DIR"]
 
 
