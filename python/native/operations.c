@@ -245,16 +245,27 @@ static bool take(call *of, PyObject *object, const char *name, int place) {
   return true;
 }
 
-static bool same_device(const operation *self, const call *of, int first, int place,
-                        const char *name) {
+// All tensors have to be on one device, and on a GPU of one framework, whose stream the call is in.
+static bool goes_with(const operation *self, const call *of, int first, int place,
+                      const char *name) {
   const DLDevice a = of->operands[first].tensor.device, b = of->operands[place].tensor.device;
-  if (a.device_type == b.device_type && a.device_id == b.device_id)
-    return true;
-  PyErr_Format(
-      PyExc_ValueError,
-      "%s(): %s lies on another device than the first tensor: DLPack's device %d, %d beside %d, %d",
-      self->name, name, (int)b.device_type, (int)b.device_id, (int)a.device_type, (int)a.device_id);
-  return false;
+  if (a.device_type != b.device_type || a.device_id != b.device_id) {
+    PyErr_Format(PyExc_ValueError,
+                 "%s(): %s lies on another device than the first tensor: DLPack's device %d, %d "
+                 "beside %d, %d",
+                 self->name, name, (int)b.device_type, (int)b.device_id, (int)a.device_type,
+                 (int)a.device_id);
+    return false;
+  }
+  if (a.device_type != kDLCPU && of->operands[first].from->kind != of->operands[place].from->kind) {
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s(): %s is of another framework than the first tensor, and on a GPU the two have "
+        "no order: convert it first",
+        self->name, name);
+    return false;
+  }
+  return true;
 }
 
 static bool make_outputs(const operation *self, call *of, int first, PyObject *like) {
@@ -277,7 +288,7 @@ static bool make_outputs(const operation *self, call *of, int first, PyObject *l
     DLTensor *wanted = &of->wanted[place];
     if (of->outputs[i]) {
       if (!take(of, of->outputs[i], self->output_names[i], place) ||
-          !same_device(self, of, first, place, self->output_names[i]))
+          !goes_with(self, of, first, place, self->output_names[i]))
         return false;
       if (of->operands[place].read_only) {
         PyErr_Format(PyExc_ValueError, "%s(): %s is read-only", self->name, self->output_names[i]);
@@ -344,7 +355,7 @@ static PyObject *run(const operation *self, call *of, PyObject *const *values, P
     if (first < 0) {
       first = self->place[i];
       like = of->inputs[i];
-    } else if (!same_device(self, of, first, self->place[i], self->texts[i]))
+    } else if (!goes_with(self, of, first, self->place[i], self->texts[i]))
       return NULL;
   }
   place where;
@@ -354,11 +365,14 @@ static PyObject *run(const operation *self, call *of, PyObject *const *values, P
   const size_t all = (size_t)(self->inputs + self->outputs);
   // A kernel may have to be compiled first, and the virtual GPU computes here.
   PyThreadState *state = PyEval_SaveThread();
-  const sectile_status status =
+  sectile_status status =
       where.on_host ? run_on_host(self->op, &where, of->tensors, all, (size_t)self->inputs,
                                   of->options, (size_t)of->option_count)
                     : library.sectile_op_run(self->op, where.stream, of->tensors, all, of->options,
                                              (size_t)of->option_count);
+  // Such a framework does not know when its memory is free again.
+  if (status == SECTILE_OK && !where.on_host && of->operands[first].from->kind == by_protocol)
+    status = library.sectile_stream_synchronize(where.stream);
   PyEval_RestoreThread(state);
   if (!succeeded(status))
     return NULL;

@@ -136,9 +136,14 @@ const producer *producer_of(PyObject *object, const char *name) {
     found.looked_into = "sectile.jax";
   if (found.api)
     found.kind = by_exchange_api;
-  else if (is_array_of_numpy(type))
+  else if (is_array_of_numpy(type)) {
     found.kind = by_numpy;
-  else if (has_attribute(type, "__dlpack__"))
+    if (has_attribute(type, "mask")) {
+      PyErr_Format(PyExc_TypeError, "%s is %R: no kernel knows of its mask, so give it filled",
+                   name, type);
+      return NULL;
+    }
+  } else if (has_attribute(type, "__dlpack__"))
     found.kind = by_protocol;
   else {
     PyErr_Format(

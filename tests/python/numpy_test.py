@@ -148,6 +148,7 @@ def test_what_is_no_call():
     raises(TypeError, sectile.softmax, says="needs x")
     raises(TypeError, sectile.softmax, None, says="needs x")
     raises(TypeError, sectile.softmax, [1.0], says=("x", "list"))
+    raises(TypeError, sectile.softmax, np.ma.masked_array(x, x > 0), says="mask")
     raises(TypeError, sectile.softmax, x, x, says="by place")
     raises(TypeError, sectile.softmax, x, x=x, says="twice")
     raises(sectile.InvalidError, sectile.vector_add, x, x[:2], says="vector_add")
