@@ -357,17 +357,25 @@ static void set_error(void *unused, const char *kind, const char *message) {
   PyGILState_Release(state);
 }
 
-static PyObject *allocate_by_api(const producer *from, const DLTensor *wanted) {
+// The tensor is borrowed at once: it is as it was made.
+static PyObject *allocate_by_api(const producer *from, const DLTensor *wanted, operand *to) {
   DLTensor prototype = *wanted;
   DLManagedTensorVersioned *managed = NULL;
   PyObject *object = NULL;
-  if (from->api->managed_tensor_allocator(&prototype, &managed, NULL, set_error) != 0 ||
-      from->api->managed_tensor_to_py_object_no_sync(managed, (void **)&object) != 0) {
-    if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_RuntimeError, "the framework of the inputs allocates no tensor");
-    return NULL;
+  bool made = from->api->managed_tensor_allocator(&prototype, &managed, NULL, set_error) == 0;
+  if (made) {
+    to->tensor = managed->dl_tensor;
+    to->tensor.shape = wanted->shape;
+    for (int axis = 0; axis < wanted->ndim; ++axis)
+      to->strides[axis] = managed->dl_tensor.strides ? managed->dl_tensor.strides[axis] : 0;
+    if (!managed->dl_tensor.strides)
+      dense_strides(wanted->shape, wanted->ndim, to->strides);
+    to->tensor.strides = to->strides;
+    made = from->api->managed_tensor_to_py_object_no_sync(managed, (void **)&object) == 0;
   }
-  return object;
+  if (!made && !PyErr_Occurred())
+    PyErr_SetString(PyExc_RuntimeError, "the framework of the inputs allocates no tensor");
+  return made ? object : NULL;
 }
 
 static PyObject *allocate_by_numpy(const DLTensor *wanted, const char *name) {
@@ -429,8 +437,9 @@ PyObject *allocate(const producer *from, PyObject *like, const DLTensor *wanted,
                        ->dl_tensor;
     return capsule;
   }
-  PyObject *object =
-      from->kind == by_numpy ? allocate_by_numpy(wanted, name) : allocate_by_api(from, wanted);
+  if (from->kind == by_exchange_api)
+    return allocate_by_api(from, wanted, to);
+  PyObject *object = allocate_by_numpy(wanted, name);
   if (object && !borrow(object, name, to)) {
     Py_DECREF(object);
     return NULL;
