@@ -103,6 +103,9 @@ static XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame, bool on_gpu) {
     return NULL;
   }
   const XLA_FFI_Api *api = frame->api;
+  if (api->struct_size < XLA_FFI_Api_STRUCT_SIZE)
+    return refuse(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+                  "this jaxlib has an older interface than Sectile calls: update it");
   described call;
   if (!read_attributes(&frame->attrs, &call))
     return refuse(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
