@@ -15,12 +15,14 @@ def exports(body):
         header, output = os.path.join(folder, "header.h"), os.path.join(folder, "exports.map")
         with open(header, "w") as file:
             file.write(f"#pragma once\nnamespace sectile {{ void always(); {body} }}\n")
-        done = subprocess.run([sys.executable, script, clang, output, "-", header, "--", "-std=c++20"],
+        done = subprocess.run([sys.executable, script, clang, output, "0.1", "-", header, "--", "-std=c++20"],
                               capture_output=True, text=True)
         if done.returncode:
             return None, done.stderr
         with open(output) as file:
-            names = re.findall(r"^    (\S+);$", file.read(), re.M)
+            text = file.read()
+        assert text.startswith("SECTILE_0.1 {"), text
+        names = re.findall(r"^    (\S+);$", text, re.M)
         assert names.pop(names.index("_ZN7sectile6alwaysEv"))
         return names, ""
 
@@ -43,6 +45,8 @@ assert listed("struct A { virtual ~A() {} };") == ["_ZT[ISV]N7sectile1AE"]
 # Templates: those that the library instantiates.
 assert listed("template <class T> void f(T);") == ["_ZN7sectile1fI*"]
 assert listed("template <class T> void f(T); template <class T> void f(T) {} template <class T> struct A { void g(); };") == []
+# C, but for what users define themselves; all names have the version.
+assert listed('extern "C" int sectile_f(int); extern "C" void sectile_register_kernels();') == ["sectile_f"]
 for body, name in [("inline int counter = 0;", "counter"), ("inline int f() { static int n = 0; return ++n; }", "n")]:
     names, error = exports(body)
     assert names is None and f"sectile::{name}" in error, (body, names, error)

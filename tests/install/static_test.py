@@ -1,5 +1,6 @@
 # The library with LLVM inside runs on any Linux with glibc 2.34: it and its program need nothing else, export the C
-# interface alone, and compile for every vendor. static_test.py LIBRARY PROGRAM HEADER
+# interface alone, and compile for every vendor; Python's module needs no more.
+# static_test.py LIBRARY PROGRAM MODULE HEADER
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ GLIBC = (2, 34)
 SYSTEM = {"libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}
 MOST_BYTES = 130_000_000  # 113 MB, 35 MB in a wheel; all code generators of LLVM would make it 160 MB
 
-library, program, header = sys.argv[1:]
+library, program, module, header = sys.argv[1:]
 
 
 def output(*command, **how):
@@ -31,6 +32,7 @@ def check_needs(file, system):
 
 newest = check_needs(library, SYSTEM)
 check_needs(program, SYSTEM | {os.path.basename(library)})
+check_needs(module, SYSTEM)
 size = os.path.getsize(library)
 print(f"{size} bytes, glibc {newest[0]}.{newest[1]}")
 assert size < MOST_BYTES, size
