@@ -11,18 +11,30 @@ namespace sectile::autotune {
 
 using runtime::CodeAccess, runtime::LaunchAccess;
 
-TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
-                const AutotuneOptions &options) {
+static TuningKey keyOf(const detail::BoundLaunch &reference, std::string code,
+                       const std::string &product, const AutotuneOptions &options) {
   TuningKey key;
   key.kernel = std::string(reference.kernel->name());
-  key.code = CodeAccess::hash(reference, device);
-  key.device = device.name().starts_with("virtual:") ? device.name() : device.description();
+  key.code = std::move(code);
+  key.device = product;
   for (const detail::ArgSpec &spec : reference.kernel->arguments()) {
     key.dtypes += key.dtypes.empty() ? "" : " ";
     key.dtypes += spec.kind == detail::ArgKind::index ? "index" : name_of(spec.dtype);
   }
   key.shape = options.bucket({reference.kernel->arguments(), reference.words.data()});
   return key;
+}
+
+TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
+                const AutotuneOptions &options) {
+  return keyOf(reference, CodeAccess::hash(reference, device),
+               device.name().starts_with("virtual:") ? device.name() : device.description(),
+               options);
+}
+
+TuningKey keyOf(const detail::BoundLaunch &reference, const Chip &chip, const std::string &product,
+                const AutotuneOptions &options) {
+  return keyOf(reference, CodeAccess::hash(reference, chip), product, options);
 }
 
 Toolchain toolchainOf(const Device &device) {

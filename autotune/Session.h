@@ -3,6 +3,7 @@
 #define SECTILE_AUTOTUNE_SESSION_H
 
 #include "autotune/Database.h"
+#include "runtime/Chip.h"
 #include <functional>
 #include <sectile/kernel.h>
 #include <sectile/tuning.h>
@@ -26,6 +27,9 @@ struct TuningTask {
 
 /// The kernel's arguments, as the bucket rule and the database see them.
 TuningKey keyOf(const detail::BoundLaunch &reference, const Device &device,
+                const AutotuneOptions &options);
+/// The same for a product with this chip ("NVIDIA H200", "virtual:sm_90a") that need not be there.
+TuningKey keyOf(const detail::BoundLaunch &reference, const Chip &chip, const std::string &product,
                 const AutotuneOptions &options);
 
 /// Measures the candidates that the store does not know, one by one, and records each. Throws what

@@ -14,14 +14,22 @@ file(RELATIVE_PATH libraries_from_programs /${CMAKE_INSTALL_BINDIR} /${CMAKE_INS
 file(RELATIVE_PATH prefix_from_pkgconfig /${pkgconfig} /)
 string(REGEX REPLACE "/$" "" prefix_from_pkgconfig ${prefix_from_pkgconfig})
 
+option(SECTILE_RELOCATABLE "Installed programs and libraries find each other by relative run paths; off for packages,
+  whose libraries lie where the system looks" ON)
 # LLVM's folder is the distribution's.
-set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
-set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
-set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+set_target_properties(sectile PROPERTIES INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
+if(SECTILE_RELOCATABLE)
+  set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
+  set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
+endif()
 
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS sectile_cli sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# CMake's sectile_add_bundle runs Sectile::program.
+set_target_properties(sectile_cli PROPERTIES EXPORT_NAME program)
+install(TARGETS sectile_cli EXPORT SectileTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sectile-opt RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(folder ${SECTILE_PUBLIC_INCLUDES})
   install(DIRECTORY ${folder}/sectile DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} OPTIONAL
     FILES_MATCHING PATTERN "*.h")
@@ -32,7 +40,7 @@ configure_package_config_file(cmake/SectileConfig.cmake.in ${PROJECT_BINARY_DIR}
   INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/SectileConfig.cmake
+install(FILES cmake/SectileBundle.cmake cmake/SectileBundle.cpp.in ${PROJECT_BINARY_DIR}/SectileConfig.cmake
   ${PROJECT_BINARY_DIR}/SectileConfigVersion.cmake DESTINATION ${package})
 foreach(module sectile sectile-runtime sectile-kernels)
   configure_file(cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
@@ -44,7 +52,8 @@ set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
   PATTERN "site" EXCLUDE)
-install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "find_package/CMakeLists.txt")
+install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h"
+  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
 
 # The man page and the completions are made from the program's help.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)

@@ -18,10 +18,16 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # MLIR takes only its own minor version as compatible, so the major one is checked here.
-find_package(MLIR REQUIRED CONFIG HINTS /usr/lib/llvm-22)
-if(NOT LLVM_VERSION_MAJOR EQUAL 22)
-  message(FATAL_ERROR "Sectile needs LLVM and MLIR 22, found ${LLVM_VERSION} in ${LLVM_DIR}")
+# Where Debian and Ubuntu, Fedora and Gentoo have it beside other versions.
+find_package(MLIR REQUIRED CONFIG HINTS /usr/lib/llvm-22 /usr/lib64/llvm22 /usr/lib/llvm/22)
+if(LLVM_VERSION_MAJOR EQUAL 23)
+  message(WARNING "Sectile is tested with LLVM and MLIR 22, not with ${LLVM_VERSION} in ${LLVM_DIR}")
+elseif(NOT LLVM_VERSION_MAJOR EQUAL 22)
+  message(FATAL_ERROR "Sectile needs LLVM and MLIR 22 (or 23, untested), found ${LLVM_VERSION} in ${LLVM_DIR}: "
+    "name another folder with -DMLIR_DIR=.../lib/cmake/mlir")
 endif()
+# Static archives on Debian, which use the shared LLVM; shared libraries on others.
+find_package(LLD REQUIRED CONFIG HINTS ${LLVM_LIBRARY_DIR}/cmake/lld)
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 include(TableGen)
 include(AddLLVM)

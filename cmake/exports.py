@@ -68,7 +68,9 @@ class Exports:
         return name[:at] + other + name[at + 2 :]
 
     def variable(self, node, scope, local):
-        if node.get("constexpr"):
+        # Of a file's own variables each file that includes the header has one.
+        own = node["mangledName"].endswith("L" + mangled([node["name"]])[1:] + "E")
+        if node.get("constexpr") or own and not local:
             return
         if local or node.get("inline"):
             self.shared.add("::".join([*scope, node["name"]]))

@@ -13,10 +13,12 @@ std::string aboutBundles();
 /// Makes a bundle. Equal codes are kept once.
 class BundleWriter {
 public:
-  /// `about` is for people, as JSON.
-  explicit BundleWriter(std::string about) : about(std::move(about)) {}
+  /// `about` is for people, as JSON. Compressed code needs libzstd where it is launched.
+  explicit BundleWriter(std::string about, bool compresses = false)
+      : about(std::move(about)), compresses(compresses) {}
   /// Adds a variant, unless it is there already.
   void add(const BundleKey &key, const Artifact &artifact);
+  void add(const BundledChoice &choice);
   /// The whole file.
   std::string bytes() const;
 
@@ -28,8 +30,10 @@ private:
   std::vector<Kernel> kernels;
   std::vector<std::string> variants;
   std::vector<std::string> codes;
+  std::vector<BundledChoice> choices;
   std::map<std::string, uint32_t> codeNumbers;
   std::string about;
+  bool compresses;
 };
 
 } // namespace sectile::runtime

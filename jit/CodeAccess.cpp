@@ -2,6 +2,7 @@
 // none.
 #include "jit/CodeAccess.h"
 #include "codegen/UserCode.h"
+#include "codegen/virtual/HostCompiler.h"
 #include "dsl/Trace.h"
 #include "jit/CodeSource.h"
 #include "jit/CompileCache.h"
@@ -284,9 +285,9 @@ RecordCompileTimes::RecordCompileTimes(CompileTimes &times)
     : before(std::exchange(timesSink, &times)) {}
 RecordCompileTimes::~RecordCompileTimes() { timesSink = before; }
 
-std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &device) {
-  // Of any arguments: no address and no integer is a multiple of 16, or 1, or large. But which
-  // dimension of a view is dense decides much of what code is fast: transposed ones are others.
+// Of any arguments: no address and no integer is a multiple of 16, or 1, or large. But which
+// dimension of a view is dense decides much of what code is fast: transposed ones are others.
+static std::vector<uint64_t> wordsOfHash(const detail::BoundLaunch &launch) {
   constexpr uint64_t nothingKnown = 3, dense = 1;
   std::vector<uint64_t> words(launch.words.size(), nothingKnown);
   size_t word = 0;
@@ -300,9 +301,22 @@ std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &de
         words[stride] = dense;
     word += 1 + 2 * spec.rank;
   }
+  return words;
+}
+
+std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Device &device) {
+  const std::vector<uint64_t> words = wordsOfHash(launch);
   detail::PackedLaunch packed = launch.packed();
   packed.words = words.data();
   return launch.kernel->codeHash(device, packed);
+}
+
+std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Chip &chip) {
+  const std::vector<uint64_t> words = wordsOfHash(launch);
+  detail::PackedLaunch packed = launch.packed();
+  packed.words = words.data();
+  const TracedKernel traced(launch.kernel->desc_, packed, chip.indexBound());
+  return contentHash(printed(*traced.module, /*locations=*/false));
 }
 
 CacheKey CodeAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {
@@ -320,7 +334,7 @@ std::string CodeAccess::emit(const detail::BoundLaunch &launch, std::string_view
 }
 
 std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &launch,
-                                                   const Chip &chip) {
+                                                   const Chip &chip, bool forVirtualDevice) {
   const detail::KernelDesc &desc = launch.kernel->desc_;
   const detail::PackedLaunch packed = launch.packed();
   const CompileOptions options = LaunchAccess::options(launch);
@@ -329,22 +343,26 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
   detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
                              *traced.module, longAxis);
   const std::string irHash = contentHash(printed(*traced.module, /*locations=*/false));
-  llvm::Expected<Artifact> compiled = sectile::compile(*traced.module, Target(chip), options,
-                                                       /*forVirtualDevice=*/false, timesSink);
+  llvm::Expected<Artifact> compiled =
+      sectile::compile(*traced.module, Target(chip), options, forVirtualDevice, timesSink);
   if (!compiled)
     rethrow(compiled.takeError(), desc.name);
+  if (printsRemarks())
+    print(compiled->remarks);
   compiled->irHash = irHash;
   compiled->plan.arguments =
       factsOf(traced.arguments, countingBits(desc.args, boundKindOf(chip.indexBound())));
   return {BundleKey{.kernel = std::string(desc.name),
                     .signature = {desc.args.begin(), desc.args.end()},
-                    .target = chip.name,
+                    .target = forVirtualDevice ? virtualTarget(chip.name, vgpu::hostCpuName())
+                                               : chip.name,
                     .warps = options.warps,
                     .stages = options.stages,
                     .longAxis = longAxis,
                     .debug = options.debug,
                     .checked = options.checked,
-                    .configuration = launch.configWords},
+                    .configuration = launch.configWords,
+                    .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""},
           std::move(*compiled)};
 }
 

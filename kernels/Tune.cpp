@@ -4,11 +4,9 @@
 #include "autotune/Session.h"
 #include "kernels/Execute.h"
 #include "kernels/Use.h"
-#include <charconv>
 #include <memory>
 #include <mutex>
 #include <sectile/error.h>
-#include <sstream>
 #include <unordered_map>
 
 using namespace sectile;
@@ -36,10 +34,21 @@ std::vector<detail::Memory> makeArguments(const Invocation &call, const Device &
   return memory;
 }
 
+// Where something is tuned: a device, or a chip whose device is elsewhere.
+struct TunedOn {
+  explicit TunedOn(const Device &device) : device(&device), target(device.target()) {}
+  TunedOn(const Chip &chip, const std::string &product)
+      : chip(&chip), target(chip.name), product(product) {}
+
+  const Device *device = nullptr;
+  const Chip *chip = nullptr;
+  std::string target, product;
+};
+
 // The code is that of the kernel's own choice for typical extents: the same for all shapes. None
 // where neither they nor the call need such a launch.
 std::optional<TuningKey> keyFor(const Invocation &call, const SearchSpace &space,
-                                const Device &device) {
+                                const TunedOn &on) {
   std::map<std::string, std::int64_t> extents;
   for (const char *width : {"D", "Dk", "Dv"}) // of heads: decide what the code holds
     if (call.extents.contains(width))
@@ -53,12 +62,14 @@ std::optional<TuningKey> keyFor(const Invocation &call, const SearchSpace &space
   }();
   AutotuneOptions rule;
   rule.bucket = [&](const LaunchArguments &) { return bucketOf(call); };
-  BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, device.target()));
+  BoundKernel bound = bindKernel(typical, call.kernel->defaults(typical, on.target));
   if (!bound.find(space.part))
-    bound = bindKernel(call, call.kernel->defaults(call, device.target()));
+    bound = bindKernel(call, call.kernel->defaults(call, on.target));
   if (!bound.find(space.part))
     return {};
-  TuningKey key = autotune::keyOf(bound.part(space.part), device, rule);
+  const detail::BoundLaunch &part = bound.part(space.part);
+  TuningKey key = on.device ? autotune::keyOf(part, *on.device, rule)
+                            : autotune::keyOf(part, *on.chip, on.product, rule);
   // Another kernel's launch does not do here what it does there.
   if (!key.kernel.starts_with(call.kernel->name))
     key.kernel = call.kernel->name + ", " + key.kernel;
@@ -79,97 +90,42 @@ std::vector<std::string> ordersOf(const KernelSpec &kernel, std::span<const Conf
   return orders;
 }
 
-// What the database knows of a search space for the calls of one bucket.
-struct KnownSpace {
-  std::optional<TuningKey> key;                     // none: they do without it
-  std::vector<std::pair<Config, std::string>> best; // and what orders its sums; fastest first
+// What the database knows of the search spaces for the calls of one bucket.
+struct Known {
+  std::vector<std::optional<TuningKey>> keys;    // none: they do without this space
+  std::vector<std::vector<KnownConfig>> bySpace; // fastest first
 };
 
-// "m=128 n=64" as describe() writes it; nothing where it is of other fields.
-std::optional<Config> parseDescribed(const KernelSpec &kernel, const std::string &text) {
-  Config config;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    const std::size_t equals = word.find('=');
-    if (equals == word.npos)
-      return std::nullopt;
-    std::int64_t value = 0;
-    const char *end = word.data() + word.size();
-    if (std::from_chars(word.data() + equals + 1, end, value).ptr != end)
-      return std::nullopt;
-    config[word.substr(0, equals)] = value;
-  }
-  for (const ConfigSpec &field : kernel.config)
-    if (!config.contains(field.name))
-      return std::nullopt;
-  return describe(kernel, config) == text ? std::optional(config) : std::nullopt;
-}
-
-std::vector<KnownSpace> keysOf(const Invocation &call, const Device &device) {
-  std::vector<KnownSpace> spaces;
+std::vector<std::optional<TuningKey>> keysOf(const Invocation &call, const TunedOn &on) {
+  std::vector<std::optional<TuningKey>> keys;
   for (const SearchSpace &space : call.kernel->spaces)
-    spaces.push_back({keyFor(call, space, device), {}});
-  return spaces;
+    keys.push_back(keyFor(call, space, on));
+  return keys;
 }
 
 // Asks the database. Calls of one bucket may differ in what suits them: so a few are kept, of the
 // bucket or of its neighbours.
-void look(const KernelSpec &kernel, std::vector<KnownSpace> &spaces) {
+void look(const KernelSpec &kernel, Database &database, Known &known) {
   constexpr std::size_t mostOfOne = 8, mostOfAll = 64;
-  for (KnownSpace &space : spaces) {
-    space.best.clear();
-    if (!space.key)
+  known.bySpace.assign(known.keys.size(), {});
+  for (std::size_t i = 0; i < known.keys.size(); ++i) {
+    if (!known.keys[i])
       continue;
+    std::vector<KnownConfig> &best = known.bySpace[i];
     const auto take = [&](const std::vector<autotune::Measurement> &measurements) {
-      const std::size_t most = space.best.size() + mostOfOne;
+      const std::size_t most = best.size() + mostOfOne;
       for (const autotune::Measurement &measurement : measurements)
-        if (measurement.verdict == autotune::Verdict::Good && space.best.size() < most)
+        if (measurement.verdict == autotune::Verdict::Good && best.size() < most)
           if (std::optional<Config> config = parseDescribed(kernel, measurement.config))
-            space.best.emplace_back(std::move(*config), measurement.numerics);
+            best.push_back({std::move(*config), measurement.numerics});
     };
-    take(Database::get().lookup(*space.key));
-    if (space.best.empty())
-      Database::get().nearby(*space.key, [&](const Database::Neighbour &neighbour) {
+    take(database.lookup(*known.keys[i]));
+    if (best.empty())
+      database.nearby(*known.keys[i], [&](const Database::Neighbour &neighbour) {
         take(neighbour.measurements);
-        return space.best.size() < mostOfAll;
+        return best.size() < mostOfAll;
       });
   }
-}
-
-// The best that is known and valid for this call.
-std::optional<Config> choose(const Invocation &call, const std::string &target,
-                             std::span<const KnownSpace> known, const Config &own) {
-  const KernelSpec &kernel = *call.kernel;
-  const bool fixed = numerics() == Numerics::fixed;
-  const auto isOwnIn = [&](const SearchSpace &space, const Config &config) {
-    return std::all_of(space.axes.begin(), space.axes.end(), [&](const auto &axis) {
-      return config.at(axis.first) == own.at(axis.first);
-    });
-  };
-  // Each space may ask for fields of others. The own choice need not be of any space.
-  const auto holds = [&](const Config &config) {
-    return std::all_of(kernel.spaces.begin(), kernel.spaces.end(), [&](const SearchSpace &space) {
-      return isOwnIn(space, config) || !space.where || space.where(call, target, config);
-    });
-  };
-  std::optional<Config> result;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    const SearchSpace &space = kernel.spaces[i];
-    for (const auto &[config, order] : known[i].best) {
-      Config alone = own, together = result.value_or(own);
-      bool isOne = true;
-      for (const auto &[field, values] : space.axes) {
-        alone[field] = together[field] = config.at(field);
-        isOne &= std::find(values.begin(), values.end(), config.at(field)) != values.end();
-      }
-      if (alone == config && (isOne || config == own) && holds(together) &&
-          (!fixed || order == orderOf(kernel, own))) {
-        result = std::move(together);
-        break;
-      }
-    }
-  }
-  return result;
 }
 
 // What the database knew when it was last asked, by bucket.
@@ -180,26 +136,25 @@ public:
     return buckets;
   }
 
-  std::shared_ptr<const std::vector<KnownSpace>> find(const Invocation &call,
-                                                      const Device &device) {
+  std::shared_ptr<const Known> find(const Invocation &call, const Device &device) {
     const std::string key = keyOf(call, device);
     const std::uint64_t now = Database::get().generation();
-    std::shared_ptr<const std::vector<KnownSpace>> old;
+    std::shared_ptr<const Known> old;
     {
       std::lock_guard lock(mutex);
       if (const auto found = buckets.find(key); found != buckets.end()) {
         if (found->second.generation == now)
-          return found->second.spaces;
-        old = found->second.spaces;
+          return found->second.known;
+        old = found->second.known;
       }
     }
-    auto spaces = std::make_shared<std::vector<KnownSpace>>(old ? *old : keysOf(call, device));
-    look(*call.kernel, *spaces);
+    auto known = std::make_shared<Known>(old ? *old : Known{keysOf(call, TunedOn(device)), {}});
+    look(*call.kernel, Database::get(), *known);
     std::lock_guard lock(mutex);
     if (buckets.size() >= mostBuckets && !buckets.contains(key))
       buckets.clear();
-    buckets[key] = {now, spaces};
-    return spaces;
+    buckets[key] = {now, known};
+    return known;
   }
 
   std::size_t size() {
@@ -209,22 +164,15 @@ public:
 
 private:
   static std::string keyOf(const Invocation &call, const Device &device) {
-    std::string key = call.kernel->name + "\n" + device.name();
-    for (const TensorType &tensor : call.tensors)
-      key += tensor.present ? "\n" + std::string(name_of(tensor.dtype)) : "\n";
+    std::string key = call.kernel->name + "\n" + device.name() + kindOf(call);
     for (const auto &[axis, extent] : bucketOf(call))
       key += "\n" + axis + "=" + std::to_string(extent);
-    for (const char *width : {"D", "Dk", "Dv"})
-      if (call.extents.contains(width))
-        key += "\n" + std::to_string(call.extent(width));
-    for (const auto &[name, value] : call.options.values)
-      key += "\n" + name + "=" + value;
     return key;
   }
 
   struct Bucket {
     std::uint64_t generation; // of the database
-    std::shared_ptr<const std::vector<KnownSpace>> spaces;
+    std::shared_ptr<const Known> known;
   };
   std::mutex mutex; // guards what follows
   std::unordered_map<std::string, Bucket> buckets;
@@ -275,27 +223,6 @@ std::vector<Config> sectile::candidatesFor(const Invocation &call, const SearchS
   return result;
 }
 
-std::string sectile::describe(const KernelSpec &kernel, const Config &config) {
-  std::string text;
-  for (const ConfigSpec &field : kernel.config)
-    text += (text.empty() ? "" : " ") + field.name + "=" + std::to_string(config.at(field.name));
-  return text;
-}
-
-std::string sectile::orderOf(const KernelSpec &kernel, const Config &config) {
-  return autotune::numericsOf(describe(kernel, config), kernel.neutral);
-}
-
-NamedExtents sectile::bucketOf(const Invocation &call) {
-  NamedExtents bucket;
-  for (const auto &[axis, extent] : call.extents)
-    if (axis != "...")
-      bucket.emplace_back(axis, next_power_of_two(extent));
-  if (!call.leading.empty())
-    bucket.emplace_back("...", next_power_of_two(elementCount(call.leading)));
-  return bucket;
-}
-
 std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device &device,
                                             AutotuneOptions options) {
   if (call.kernel->spaces.empty())
@@ -306,7 +233,7 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
   for (const SearchSpace &space : call.kernel->spaces) {
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
     const BoundKernel reference = bindKernel(call, configs.front(), memory);
-    const std::optional<TuningKey> key = keyFor(call, space, device);
+    const std::optional<TuningKey> key = keyFor(call, space, TunedOn(device));
     if (!key || !reference.find(space.part))
       continue;
     options.outputs = outputsOf(call, reference.part(space.part), memory);
@@ -356,9 +283,16 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
 std::size_t sectile::bucketsRemembered() { return Buckets::get().size(); }
 
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
-  std::vector<KnownSpace> known = keysOf(call, device);
-  look(*call.kernel, known);
-  return choose(call, device.target(), known, ownChoice(call, device.target()));
+  Known known{keysOf(call, TunedOn(device)), {}};
+  look(*call.kernel, Database::get(), known);
+  return chooseKnown(call, device.target(), known.bySpace, ownChoice(call, device.target()));
+}
+
+std::optional<Config> sectile::bestKnown(const Invocation &call, const Chip &chip,
+                                         const std::string &product, Database &database) {
+  Known known{keysOf(call, TunedOn(chip, product)), {}};
+  look(*call.kernel, database, known);
+  return chooseKnown(call, chip.name, known.bySpace, ownChoice(call, chip.name));
 }
 
 Config sectile::configFor(const Invocation &call, const Device &device) {
@@ -366,7 +300,7 @@ Config sectile::configFor(const Invocation &call, const Device &device) {
   if (device.name() == "interpreter" || autotune_mode() == AutotuneMode::off)
     return own;
   const auto known = Buckets::get().find(call, device);
-  return choose(call, device.target(), *known, own).value_or(std::move(own));
+  return chooseKnown(call, device.target(), known->bySpace, own).value_or(std::move(own));
 }
 
 std::uint64_t sectile::choicesRecorded() { return Database::get().generation(); }

@@ -102,6 +102,8 @@ struct Artifact {
   std::string kind;   ///< "ptx", "cubin", "hsaco", or "virtual" for a vgpu::VirtualObject
   std::string entry;  ///< the kernel's name, of which symbolOf() makes the code's symbol
   std::string bytes;  ///< the code, in the form that kind says
+  /// Of PTX, if somebody made it beforehand. serialize() leaves it out.
+  std::string machineCode;
   LaunchPlan plan;
   Resources resources;
   std::string irHash;             ///< of the IR it was compiled from, without source locations

@@ -1,8 +1,10 @@
 // Looking into an open bundle: which variant a launch takes, and why it takes none.
 #include "runtime/Bundle.h"
 #include "runtime/Chip.h"
+#include "runtime/Zstd.h"
 #include <algorithm>
 #include <sectile/bundle.h>
+#include <sectile/error.h>
 #include <set>
 #include <tuple>
 
@@ -18,18 +20,6 @@ size_t countFacts(const LaunchPlan &plan) {
   return count;
 }
 
-// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
-// the PTX of older chips for its own, unless it is for one chip alone.
-int suitability(std::string_view code, const std::string &wanted) {
-  if (code == wanted)
-    return 1000;
-  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
-  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
-      other->isForOneChip)
-    return 0;
-  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
-}
-
 // "sm_80, sm_90a".
 template <class Texts> std::string listed(const Texts &texts) {
   std::string list;
@@ -39,6 +29,20 @@ template <class Texts> std::string listed(const Texts &texts) {
 }
 
 } // namespace
+
+int suitability(std::string_view code, std::string_view wanted) {
+  if (code == wanted)
+    return suitsExactly;
+  const Chip *chip = Chip::find(wanted), *other = Chip::find(code);
+  if (!chip || !other || chip->vendor != Vendor::Nvidia || other->vendor != Vendor::Nvidia ||
+      other->isForOneChip)
+    return 0;
+  return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
+}
+
+std::string virtualTarget(const std::string &chip, const std::string &processor) {
+  return "virtual:" + chip + " on " + processor;
+}
 
 BundleKey bundleKeyOf(const CodeRequest &request) {
   const detail::PackedLaunch &packed = request.packed;
@@ -50,11 +54,12 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
                 .longAxis = request.longAxis,
                 .debug = request.options.debug,
                 .checked = request.options.checked,
-                .configuration = {packed.configWords, packed.configWords + packed.configCount}};
+                .configuration = {packed.configWords, packed.configWords + packed.configCount},
+                .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
   constexpr std::string_view isVirtual = " virtual on ";
   const std::string whole = request.device.codeKey();
   if (const size_t at = whole.find(isVirtual); at != whole.npos)
-    key.target = "virtual:" + key.target + " on " + whole.substr(at + isVirtual.size());
+    key.target = virtualTarget(key.target, whole.substr(at + isVirtual.size()));
   return key;
 }
 
@@ -72,6 +77,19 @@ size_t Bundle::countVariants() const {
   return count;
 }
 
+bool Bundle::isCompressed() const { return std::ranges::any_of(codes, &Code::isCompressed); }
+
+std::string Bundle::codeOf(const Variant &variant) const {
+  const Code &code = codes[variant.code];
+  if (!code.isCompressed)
+    return std::string(code.bytes);
+  try {
+    return decompressed(code.bytes, code.size);
+  } catch (const InputError &error) {
+    refuse(error.what());
+  }
+}
+
 std::vector<Bundle::Content> Bundle::contents() const {
   std::vector<Content> all;
   for (const Kernel &kernel : kernels)
@@ -84,9 +102,10 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .longAxis = variant.longAxis,
                                                .debug = variant.debug,
                                                .checked = variant.checked,
-                                               .configuration = variant.configuration},
+                                               .configuration = variant.configuration,
+                                               .described = std::string(variant.described)},
                                               variant.artifact});
-      one.artifact.bytes = codes[variant.code];
+      one.artifact.bytes = codeOf(variant);
     }
   return all;
 }
@@ -97,7 +116,7 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
   if (!kernel)
     return nullptr;
   const Variant *best = nullptr;
-  std::tuple<int, bool, size_t> bestRank; // target, debug as wanted, facts
+  std::tuple<int, bool, size_t, bool> bestRank; // target, debug as wanted, facts, PTX
   for (const Variant &variant : kernel->variants) {
     const int suits = suitability(variant.target, key.target);
     if (!suits || variant.warps != key.warps || variant.stages != key.stages ||
@@ -105,10 +124,11 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
         variant.configuration != key.configuration)
       continue;
     const Artifact &artifact = variant.artifact;
-    if ((suits < 1000 && artifact.kind != "ptx") ||
+    if ((suits < suitsExactly && artifact.kind != "ptx") ||
         !brokenFact(artifact.plan, {request.packed.words, request.masks.size()}).empty())
       continue;
-    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan));
+    const std::tuple rank(suits, variant.debug == key.debug, countFacts(artifact.plan),
+                          artifact.kind == "ptx");
     if (best && rank <= bestRank)
       continue;
     best = &variant;
@@ -118,8 +138,25 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
     return nullptr;
   request.activities.done(Activity::Kind::cache, "bundle");
   auto artifact = std::make_shared<Artifact>(best->artifact);
-  artifact->bytes = codes[best->code];
+  try {
+    artifact->bytes = codeOf(*best);
+    if (artifact->kind == "ptx" && best->target == key.target)
+      for (const Variant &variant : kernel->variants)
+        if (isMachineCodeOf(variant, *best))
+          artifact->machineCode = codeOf(variant);
+  } catch (const InputError &error) {
+    throw LaunchError("kernel '" + key.kernel + "': " + error.what());
+  }
   return artifact;
+}
+
+bool Bundle::isMachineCodeOf(const Variant &variant, const Variant &ptx) {
+  return variant.artifact.kind == "cubin" && variant.target == ptx.target &&
+         variant.warps == ptx.warps && variant.stages == ptx.stages &&
+         variant.longAxis == ptx.longAxis && variant.debug == ptx.debug &&
+         variant.checked == ptx.checked && variant.configuration == ptx.configuration &&
+         variant.artifact.plan == ptx.artifact.plan &&
+         variant.artifact.irHash == ptx.artifact.irHash;
 }
 
 std::string Bundle::whyNone(const CodeRequest &request) const {
@@ -149,7 +186,8 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
     return name_ + " has no code of it for " + key.target + " (but for " + listed(targets) +
            "): build the bundle for " + key.target + ", too" + otherwise;
   if (!hasOptions)
-    return name_ + " has no code of it for " + key.target + " with this configuration, " +
+    return name_ + " has no code of it for " + key.target + " with " +
+           (key.described.empty() ? "this configuration" : key.described) + ", " +
            std::to_string(key.warps) + " warps and " + std::to_string(key.stages) +
            " stages: add it to the bundle" + otherwise;
   if (broken.empty())

@@ -20,7 +20,19 @@ struct BundleKey {
   unsigned warps = 0, stages = 0, longAxis = 0;
   bool debug = false, checked = false;
   std::vector<uint64_t> configuration; ///< the words of its fields
+  std::string described = {};          ///< the same for people, "m=128 n=64"; not part of the key
 };
+
+/// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
+/// the PTX of older chips for its own, unless it is for one chip alone.
+int suitability(std::string_view code, std::string_view wanted);
+inline constexpr int suitsExactly = 1000;
+
+/// How bundles name the target of a virtual device: its code is for one processor.
+std::string virtualTarget(const std::string &chip, const std::string &processor);
+
+/// A bundle's identity for people: 32 hexadecimal digits.
+std::string bundleIdentityText(const uint64_t (&words)[2]);
 
 /// The key of a launch's own code. What SECTILE_LOOP_PLANS says is no part of it.
 BundleKey bundleKeyOf(const CodeRequest &request);
@@ -36,6 +48,7 @@ public:
 
   std::shared_ptr<const Artifact> find(const CodeRequest &request) const override;
   std::string whyNone(const CodeRequest &request) const override;
+  std::span<const BundledChoice> choices() const override { return choices_; }
 
   const std::string &name() const { return name_; }
   /// Of the contents: 32 hexadecimal digits.
@@ -46,11 +59,13 @@ public:
     BundleKey key;
     Artifact artifact;
   };
-  /// All variants, in the file's order.
+  /// All variants, in the file's order. Throws InputError for code that cannot be decompressed.
   std::vector<Content> contents() const;
   size_t countKernels() const { return kernels.size(); }
   size_t countVariants() const;
   size_t countCodes() const { return codes.size(); }
+  /// Whether any of them is compressed.
+  bool isCompressed() const;
 
 private:
   struct Variant {
@@ -58,6 +73,7 @@ private:
     unsigned warps, stages, longAxis;
     bool debug, checked;
     std::vector<uint64_t> configuration;
+    std::string_view described;
     Artifact artifact; // without its code
     uint32_t code;
   };
@@ -67,19 +83,29 @@ private:
     std::vector<Variant> variants;
   };
 
+  struct Code {
+    std::string_view bytes;
+    uint64_t size; // without compression
+    bool isCompressed;
+  };
+
   explicit Bundle(std::string name) : name_(std::move(name)) {}
   void read(std::string_view bytes);
   void readKernels(std::string_view section);
   void readCodes(std::string_view section);
   void readVariants(std::string_view section);
+  void readChoices(std::string_view section);
   [[noreturn]] void refuse(const std::string &why) const;
+  static bool isMachineCodeOf(const Variant &variant, const Variant &ptx);
+  std::string codeOf(const Variant &variant) const; // throws InputError
   const Kernel *kernelFor(const BundleKey &key) const;
 
   std::string name_, identity_;
   std::string file; // the bytes, where they are not the program's
   std::string_view about_;
   std::vector<Kernel> kernels;
-  std::vector<std::string_view> codes;
+  std::vector<Code> codes;
+  std::vector<BundledChoice> choices_;
 };
 
 } // namespace sectile::runtime

@@ -18,14 +18,6 @@ using namespace bundle;
 
 namespace {
 
-std::string textOf(const Identity &identity) {
-  char digits[33];
-  std::snprintf(digits, sizeof digits, "%016llx%016llx",
-                static_cast<unsigned long long>(identity.words[0]),
-                static_cast<unsigned long long>(identity.words[1]));
-  return digits;
-}
-
 // Whether a launch can follow the plan: every argument that it names is one.
 bool isSound(const Artifact &artifact, std::span<const detail::ArgSpec> signature) {
   const LaunchPlan &plan = artifact.plan;
@@ -48,6 +40,13 @@ bool isSound(const Artifact &artifact, std::span<const detail::ArgSpec> signatur
 }
 
 } // namespace
+
+std::string bundleIdentityText(const uint64_t (&words)[2]) {
+  char digits[33];
+  std::snprintf(digits, sizeof digits, "%016llx%016llx", static_cast<unsigned long long>(words[0]),
+                static_cast<unsigned long long>(words[1]));
+  return digits;
+}
 
 void Bundle::refuse(const std::string &why) const {
   throw InputError("bundle '" + name_ + "' " + why);
@@ -105,13 +104,13 @@ void Bundle::read(std::string_view bytes) {
   if (const auto found = head.number<uint32_t>(); found != artifactFormat())
     refuse("has code in format " + std::to_string(found) + ", but this library reads format " +
            std::to_string(artifactFormat()) + ": build the bundle again");
-  identity_ = textOf(head.number<Identity>());
+  identity_ = bundleIdentityText(head.number<Identity>().words);
   // The library's kernels may take other arguments in another version.
   if (const auto found = head.number<uint64_t>(); found != SECTILE_VERSION)
     refuse("was built by Sectile " + std::to_string(found / 10000) + "." +
            std::to_string(found / 100 % 100) + "." + std::to_string(found % 100) + ", this is " +
            version() + ": build the bundle again");
-  std::string_view kernelBytes, variantBytes, codeBytes;
+  std::string_view kernelBytes, variantBytes, codeBytes, choiceBytes;
   for (uint32_t i = 0; i < countSections; ++i) {
     const auto kind = head.number<uint32_t>();
     head.number<uint32_t>();
@@ -129,6 +128,9 @@ void Bundle::read(std::string_view bytes) {
     case codesKind:
       codeBytes = section;
       break;
+    case choicesKind:
+      choiceBytes = section;
+      break;
     case aboutKind:
       about_ = section;
       break;
@@ -137,6 +139,8 @@ void Bundle::read(std::string_view bytes) {
   readKernels(kernelBytes);
   readCodes(codeBytes);
   readVariants(variantBytes);
+  if (!choiceBytes.empty())
+    readChoices(choiceBytes);
 }
 
 void Bundle::readKernels(std::string_view section) {
@@ -159,9 +163,15 @@ void Bundle::readKernels(std::string_view section) {
 void Bundle::readCodes(std::string_view section) {
   ByteReader in(section);
   for (uint64_t count = in.count(); count && in.ok(); --count) {
-    if (const auto encoding = in.number<uint32_t>(); in.ok() && encoding != asIs)
+    const auto encoding = in.number<uint32_t>();
+    if (in.ok() && encoding != asIs && encoding != zstdFrame)
       refuse("is damaged: code is kept in an unknown way, " + std::to_string(encoding));
-    codes.push_back(in.view());
+    Code &code = codes.emplace_back();
+    code.bytes = in.view();
+    code.isCompressed = encoding == zstdFrame;
+    code.size = code.isCompressed ? in.number<uint64_t>() : code.bytes.size();
+    if (code.size > mostOfCode)
+      refuse("is damaged: a code has more than " + std::to_string(mostOfCode) + " bytes");
   }
   if (!in.finished())
     refuse("is damaged: its codes cannot be read");
@@ -180,6 +190,7 @@ void Bundle::readVariants(std::string_view section) {
     variant.checked = flags & checkedFlag;
     for (uint64_t words = in.count(); words && in.ok(); --words)
       variant.configuration.push_back(in.number<uint64_t>());
+    variant.described = in.view();
     std::optional<Artifact> artifact = deserialize(in.view());
     variant.code = in.number<uint32_t>();
     if (!in.ok())
@@ -193,6 +204,23 @@ void Bundle::readVariants(std::string_view section) {
   }
   if (!in.finished())
     refuse("is damaged: its list of variants cannot be read");
+}
+
+void Bundle::readChoices(std::string_view section) {
+  ByteReader in(section);
+  for (uint64_t count = in.count(); count && in.ok(); --count) {
+    BundledChoice &choice = choices_.emplace_back();
+    for (std::string *text :
+         {&choice.kernel, &choice.target, &choice.kind, &choice.config, &choice.order})
+      *text = in.view();
+    choice.isTuned = in.number<uint32_t>();
+    for (uint64_t axes = in.count(); axes && in.ok(); --axes) {
+      const std::string_view axis = in.view();
+      choice.bucket.emplace_back(axis, in.number<int64_t>());
+    }
+  }
+  if (!in.finished())
+    refuse("is damaged: its choices cannot be read");
 }
 
 } // namespace sectile::runtime

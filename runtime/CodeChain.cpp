@@ -17,13 +17,13 @@ Chain &chain() {
   return *chain;
 }
 
-std::shared_ptr<const Sources> allSources() {
+} // namespace
+
+std::shared_ptr<const Sources> codeSources() {
   Chain &all = chain();
   std::lock_guard lock(all.mutex);
   return all.sources;
 }
-
-} // namespace
 
 void addCodeSource(std::shared_ptr<const CodeSource> source) {
   Chain &all = chain();
@@ -34,7 +34,7 @@ void addCodeSource(std::shared_ptr<const CodeSource> source) {
 }
 
 std::shared_ptr<const Artifact> findCode(const CodeRequest &request) {
-  const std::shared_ptr<const Sources> sources = allSources();
+  const std::shared_ptr<const Sources> sources = codeSources();
   for (const auto &source : *sources)
     if (auto artifact = source->find(request))
       return artifact;

@@ -104,7 +104,18 @@ Device Device::best() {
     return open("cuda:0");
   if (runtime::hipDeviceCount() > 0)
     return open("hip:0");
-  return open("virtual:sm_90a");
+  if (runtime::compiler())
+    return open("virtual:sm_90a");
+  std::string reasons;
+  for (const char *name : {"cuda:0", "hip:0"})
+    try {
+      return open(name);
+    } catch (const DeviceError &error) {
+      reasons += (reasons.empty() ? "" : "; ") + std::string(error.what());
+    }
+  throw DeviceError("no GPU was found (" + reasons +
+                    "), and this program has no compiler, which virtual GPUs need: link it with "
+                    "Sectile::sectile");
 }
 
 Device Device::interpreter() { return open("interpreter"); }

@@ -74,16 +74,18 @@ inline const Kernel sortMove{
 inline const Kernel sortStarts{
     "sort_starts", [](View<const std::int32_t, 1> numbers, View<std::int32_t, 1> starts, Int steps,
                       const SortPlacesConfig &config) {
-      auto number = program_id(0) * config.chunk + arange(0, config.chunk);
-      auto low = zeros_like(number), high = full_like(number, numbers.extent(0));
+      // Places and numbers have 32 bits, whatever the width of an extent.
+      auto number = cast<std::int32_t>(program_id(0) * config.chunk + arange(0, config.chunk));
+      auto low = zeros_like(number);
+      auto high = full_like(number, cast<std::int32_t>(numbers.extent(0)));
       for ([[maybe_unused]] auto step : range(0, steps)) {
-        auto middle = (low + high) / 2;
+        auto middle = low + (high - low) / 2;
         auto open = low < high;
-        auto less = cast<Index>(load(numbers.ptr() + middle, open)) < number;
+        auto less = load(numbers.ptr() + middle, open) < number;
         low = where(open && less, middle + 1, low);
         high = where(open && !less, middle, high);
       }
-      starts.tile(config.chunk).store(program_id(0), cast<std::int32_t>(low));
+      starts.tile(config.chunk).store(program_id(0), low);
     }};
 
 struct SortedPlaces {

@@ -3,6 +3,7 @@
 #include "kernels/matmul/Gemm.h"
 #include "kernels/Choices.h"
 #include "kernels/Overlap.h"
+#include "kernels/matmul/Operands.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
@@ -226,9 +227,10 @@ void sectile::launchGemm(Use &use, bool batched) {
     const auto sums =
         partsOfSums<GemmSum<T>>(use, schedule.slots, schedule.config.m, schedule.config.n);
     const auto arrived = arrivals(use, schedule);
+    const auto a = leftOperand(use, stacked<T, 3>(use, "a", batched)),
+               b = rightOperand(use, stacked<T, 3>(use, "b", batched));
     schedule.launch([&](std::int64_t programs, const GemmConfig &config) {
-      use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, programs,
-          stacked<T, 3>(use, "a", batched), stacked<T, 3>(use, "b", batched),
+      use(batched ? batchedMatmul<T, Out> : matmul<T, Out>, programs, a, b,
           stacked<Out, 3>(use, "c", batched), stacked<Out, 2>(use, "bias", batched),
           stacked<Out, 3>(use, "residual", batched), stacked<float, 2>(use, "row_scale", batched),
           stacked<float, 2>(use, "column_scale", batched),
@@ -260,6 +262,25 @@ const KernelSpec &specOf(bool batched) {
   };
   static const KernelSpec matrices = named("matmul"), batches = named("batched_matmul");
   return batched ? batches : matrices;
+}
+
+// A tensor of two or three axes as a batch.
+template <class T> Tensor<T, 3> batchOf(const AnyTensor &tensor) {
+  const auto as = [&]<int N>(std::integral_constant<int, N>) {
+    std::array<std::int64_t, N> extents{}, strides{};
+    std::copy_n(tensor.extents.begin(), N, extents.begin());
+    std::copy_n(tensor.strides.begin(), N, strides.begin());
+    return detail::asBatch<3>(
+        Tensor<T, N>(reinterpret_cast<T *>(tensor.address), extents, strides, tensor.memory));
+  };
+  return tensor.extents.size() == 2 ? as(std::integral_constant<int, 2>{})
+                                    : as(std::integral_constant<int, 3>{});
+}
+
+template <class T> detail::GemmOperand copyOf(const Tensor<T, 3> &taken, const AnyTensor &given) {
+  if (reinterpret_cast<std::uintptr_t>(taken.data()) == given.address)
+    return {};
+  return {true, taken.extents(), taken.strides(), taken.memory()};
 }
 
 Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
@@ -320,10 +341,17 @@ void detail::launchGemm(const Stream &stream, const GemmCall &given,
       const GemmConfig &chosen = schedule.config;
       const auto parts = partsOfSums<float>(use, schedule.slots, chosen.m, chosen.n);
       const auto arrived = arrivals(use, schedule);
-      bool dependent = false;
+      GemmOperand a, b;
+      for_dtype<half, bfloat16, float, float8_e4m3, float8_e5m2, std::int8_t>(
+          given.a.dtype, [&]<class T>(T) {
+            a = copyOf(leftOperand(use, batchOf<T>(given.a)), given.a);
+            b = copyOf(rightOperand(use, batchOf<T>(given.b)), given.b);
+          });
+      bool dependent = a.copied || b.copied;
       schedule.launch(
           [&](std::int64_t programs, const GemmConfig &each) {
-            launch({programs, each, dependent, parts.extents(), parts.memory(), arrived.memory()});
+            launch({programs, each, dependent, parts.extents(), parts.memory(), arrived.memory(), a,
+                    b});
             dependent = true;
           },
           own.contains("m") ? chosen.m : 1, own.contains("n") ? chosen.n : 1);

@@ -1,6 +1,7 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
 #include "kernels/Sample.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
 #include <algorithm>
 #include <bit>
@@ -35,12 +36,17 @@ ProductShape shapeOf(const Invocation &call) {
           .promotes = isFp8(call.dtype("a"))};
 }
 
-bool isInWarpgroups(const Invocation &call, const std::string &target) {
-  const bool alongK = !call.options.flag("trans_a") && call.options.flag("trans_b");
+bool liesAlongK(const Invocation &call) {
+  return !call.options.flag("trans_a") && call.options.flag("trans_b");
+}
+bool suitsWarpgroups(const Invocation &call, const std::string &target, bool alongK) {
   const bool isByPrecision = isFp8(call.dtype("a")) || call.dtype("a") == DType::float32;
   return hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
          (!isByPrecision || call.options.choice("precision") == "tf32") &&
          std::min(call.extent("M"), call.extent("N")) > 32;
+}
+bool isInWarpgroups(const Invocation &call, const std::string &target) {
+  return suitsWarpgroups(call, target, liesAlongK(call));
 }
 
 // Where tiles of 256 columns leave multiprocessors idle, this one often fills the chip once.
@@ -53,7 +59,11 @@ constexpr auto tilesOf16Bits = [] {
   return tiles;
 }();
 
-Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+struct ProductChoice {
+  Config fields;
+  double microseconds;
+};
+ProductChoice defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
   const std::span<const ProductTile> tiles = shape.bytes == 2 && !shape.streamed
                                                  ? std::span<const ProductTile>(tilesOf16Bits)
@@ -69,7 +79,7 @@ Config defaultsForWarpgroups(const Invocation &call, const std::string &target) 
                                              .deeperRings = true,
                                              .mostSplits = 16},
                                             target);
-  return productFields(call, best, target);
+  return {productFields(call, best, target), productMicroseconds(shape, best, target)};
 }
 
 // What a warp of NVIDIA's multiplies at least.
@@ -101,8 +111,13 @@ ProductConfig configForFewRows(const ProductShape &shape, std::int64_t units) {
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
   const std::int64_t units = multiprocessors(target);
-  if (isInWarpgroups(call, target))
-    return defaultsForWarpgroups(call, target);
+  if (suitsWarpgroups(call, target, /*alongK=*/true)) {
+    ProductChoice choice = defaultsForWarpgroups(call, target);
+    const bool copies = isWorthCopying(call, target, choice.microseconds);
+    choice.fields["copy_first"] = copies;
+    if (copies || isInWarpgroups(call, target))
+      return choice.fields;
+  }
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(shape.rows, shape.columns) <= 256;
   if (matrices && !small && shape.rows <= narrowRows && target.starts_with("sm_"))
@@ -227,14 +242,19 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
                         {clusterField,
                          {"splits", "programs that share the sums of one tile"},
                          persistentField,
-                         {"programs", "programs of stream_k, and where they are persistent"}});
+                         {"programs", "programs of stream_k, and where they are persistent"},
+                         copyFirstField});
   spec.neutral = {"group", "stages", "cluster", "persistent"};
   spec.reference = gemmReference;
   spec.flops = [batched](const Invocation &call) {
     return productFlops(call, {"M", "N", "K"}) * (batched ? double(call.extent("B")) : 1);
   };
   spec.defaults = defaultsFor;
-  spec.predict = predictProduct(isInWarpgroups, shapeOf);
+  spec.predict = predictProduct(
+      [](const Invocation &call, const std::string &target, const Config &config) {
+        return suitsWarpgroups(call, target, liesAlongK(call) || config.at("copy_first"));
+      },
+      shapeOf);
   spec.spaces = {{.axes = {{"m", {16, 32, 64, 128, 256}},
                            {"n", {32, 64, 128, betweenTile.n, 256}},
                            {"k", {16, 32, 64, 128}},

@@ -218,7 +218,9 @@ KernelSpec grouped(bool isGradient) {
   const auto isInWarpgroups = [](const Invocation &call, const std::string &target) {
     return hasWarpgroupUnits(target, call.dtype("lhs"));
   };
-  spec.predict = predictProduct(isInWarpgroups, shapeOf);
+  spec.predict = predictProduct([=](const Invocation &call, const std::string &target,
+                                    const Config &) { return isInWarpgroups(call, target); },
+                                shapeOf);
   spec.defaults = [=](const Invocation &call, const std::string &target) {
     const ProductShape shape = shapeOf(call);
     const bool wide = call.dtype("lhs") == DType::float32;

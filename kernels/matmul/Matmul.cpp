@@ -3,6 +3,7 @@
 // K = 0 the epilogue remains; with beta = 0 the residual is not read.
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/Operands.h"
 #include "kernels/matmul/TileOrder.h"
 
 using namespace sectile;
@@ -65,8 +66,11 @@ KernelSpec sectile::matmulSpec() {
     const auto config = use.config_as<MatmulConfig>();
     const std::int64_t programs =
         programsFor(use, clusteredTiles(use.call, config), config.cluster);
-    for_dtype<half, bfloat16, float>(use.call.dtype("a"),
-                                     [&]<class T>(T) { use(matmul<T>, programs, config); });
+    for_dtype<half, bfloat16, float>(use.call.dtype("a"), [&]<class T>(T) {
+      const auto a = leftOperand(use, use.tensor<T, 2>("a")),
+                 b = rightOperand(use, use.tensor<T, 2>("b"));
+      use(matmul<T>, programs, config, {{"a", a}, {"b", b}});
+    });
   };
   return spec;
 }

@@ -123,17 +123,12 @@ ProductConfig sectile::productConfig(const Config &fields) {
 
 Config sectile::productFields(const Invocation &call, const ProductConfig &config,
                               const std::string &target) {
-  const Config known{{"m", config.m},
-                     {"n", config.n},
-                     {"k", config.k},
-                     {"group", group},
-                     {"order", group},
-                     {"warps", config.warps},
-                     {"stages", config.stages},
-                     {"cluster", config.cluster},
-                     {"splits", config.splits},
-                     {"persistent", config.persistent},
-                     {"programs", multiprocessors(target)}};
+  const Config known{{"m", config.m},           {"n", config.n},
+                     {"k", config.k},           {"group", group},
+                     {"order", group},          {"warps", config.warps},
+                     {"stages", config.stages}, {"cluster", config.cluster},
+                     {"splits", config.splits}, {"persistent", config.persistent},
+                     {"copy_first", 0},         {"programs", multiprocessors(target)}};
   Config fields;
   for (const ConfigSpec &field : call.kernel->config)
     if (const auto found = known.find(field.name); found != known.end())

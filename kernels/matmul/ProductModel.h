@@ -45,11 +45,12 @@ double productFlops(const Invocation &call, std::initializer_list<const char *> 
 // `target` has warpgroups that multiply such operands.
 double productMicroseconds(const ProductShape &shape, const ProductConfig &config,
                            const std::string &target);
-// KernelSpec::predict, for calls that suits(call, target).
+// KernelSpec::predict, for calls that suits(call, target, fields).
 template <class Suits, class ShapeOf> auto predictProduct(Suits suits, ShapeOf shapeOf) {
   return [suits, shapeOf](const Invocation &call, const std::string &target, const Config &fields) {
-    return suits(call, target) ? productMicroseconds(shapeOf(call), productConfig(fields), target)
-                               : 0;
+    return suits(call, target, fields)
+               ? productMicroseconds(shapeOf(call), productConfig(fields), target)
+               : 0;
   };
 }
 

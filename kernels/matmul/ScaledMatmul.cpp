@@ -7,6 +7,7 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
@@ -113,9 +114,9 @@ ProductShape shapeOf(const Invocation &call) {
 }
 
 // One step a block: its sums are complete after it.
-bool isInWarpgroups(const Invocation &call, const std::string &target) {
+bool isInWarpgroups(const Invocation &call, const std::string &target, bool alongK) {
   return call.options.integer("block_k") % 128 == 0 &&
-         hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/call.options.flag("trans_b"));
+         hasWarpgroupUnits(target, call.dtype("a"), alongK);
 }
 
 void check(const Invocation &call) {
@@ -161,9 +162,11 @@ KernelSpec sectile::scaledMatmulSpec() {
        {"block_k: integer = 128 e.g. 32, 64", "elements along K with one scale; a multiple of 32"},
        {"block_n: integer = 128 e.g. 1, 50", "columns of b with one scale; 1: each its own"}});
   spec.add_options(scaledResultOptions());
-  spec.config = productFieldSpecs(
-      "order", "depth of one step; divides block_k",
-      {clusterField, persistentField, {"programs", "programs where they are persistent"}});
+  spec.config = productFieldSpecs("order", "depth of one step; divides block_k",
+                                  {clusterField,
+                                   persistentField,
+                                   {"programs", "programs where they are persistent"},
+                                   copyFirstField});
   spec.neutral = {"order", "stages", "cluster", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 33}, {"N", 150}, {"K", 200}};
@@ -176,13 +179,23 @@ KernelSpec sectile::scaledMatmulSpec() {
   };
   spec.check = check;
   spec.reference = scaledMatmulReference;
-  spec.predict = predictProduct(isInWarpgroups, shapeOf);
+  spec.predict = predictProduct(
+      [](const Invocation &call, const std::string &target, const Config &config) {
+        return isInWarpgroups(call, target,
+                              call.options.flag("trans_b") || config.at("copy_first"));
+      },
+      shapeOf);
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    if (isInWarpgroups(call, target))
-      return productFields(
-          call,
-          fastestProduct(scaledTiles, shapeOf(call), {.persistent = ProductForms::always}, target),
-          target);
+    if (isInWarpgroups(call, target, /*alongK=*/true)) {
+      const ProductConfig best =
+          fastestProduct(scaledTiles, shapeOf(call), {.persistent = ProductForms::always}, target);
+      Config fields = productFields(call, best, target);
+      const bool copies =
+          isWorthCopying(call, target, productMicroseconds(shapeOf(call), best, target));
+      fields["copy_first"] = copies;
+      if (copies || call.options.flag("trans_b"))
+        return fields;
+    }
     return productFields(call,
                          {.m = 64,
                           .n = call.extent("N") <= 64 ? 64 : 128,
@@ -210,8 +223,10 @@ KernelSpec sectile::scaledMatmulSpec() {
     const std::int64_t programs =
         programsFor(use, clusteredTiles(use.call, config), config.cluster);
     for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
+      const auto a = leftOperand(use, use.tensor<T, 2>("a")),
+                 b = rightOperand(use, use.tensor<T, 2>("b"));
       for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
-        use(scaledMatmul<T, Out>, programs, config);
+        use(scaledMatmul<T, Out>, programs, config, {{"a", a}, {"b", b}});
       });
     });
   };

@@ -108,7 +108,9 @@ public:
       prepareTensorMaps(artifact);
     void *module = nullptr;
     std::optional<std::string> machineCode;
-    if (CompilerLink *link = compiler(); link && artifact.kind == "ptx")
+    if (!artifact.machineCode.empty())
+      machineCode = artifact.machineCode;
+    else if (CompilerLink *link = compiler(); link && artifact.kind == "ptx")
       machineCode = link->machineCodeOf(artifact, codeUser);
     const CurrentContext current = enter();
     const BesideCaptures<CudaDriver> beside;

@@ -68,8 +68,9 @@ def test_lines_of_a_file():
         file.write(
             "# remarks\n\nmatmul m=32,n=32,k=32 dtype bf16 opt trans_b=true config m=32 n=16\n"
             "attention B=1,Hq=1,Hkv=1,Sq=16,Sk=16,D=16,Dv=16 with bias,mask opt causal=1 softcap=5\nsoftmax ...=4,N=64\n"
+            "embedding ...=4,H=64,V=9 dtype bf16,indices=i32\n"
         )
-    product, attention, softmax = bench("--file", "shapes", *VIRTUAL)[0]
+    product, attention, softmax, embedding = bench("--file", "shapes", *VIRTUAL)[0]
     assert {a["name"]: a["dtype"] for a in product["arguments"]} == {"a": "bf16", "b": "bf16", "c": "bf16"}
     assert product["options"]["trans_b"] == "true" and product["shape"].endswith("bf16 trans_b=true"), product
     assert product["config"].startswith("m=32 n=16 k="), product
@@ -77,6 +78,7 @@ def test_lines_of_a_file():
     assert attention["options"]["causal"] == "true" and float(attention["options"]["softcap"]) == 5
     assert len(next(a for a in attention["arguments"] if a["name"] == "mask")["values"]) == 256
     assert softmax["extents"] == {"...": 4, "N": 64} and softmax["arguments"][0]["dtype"] == "f16"
+    assert [a["dtype"] for a in embedding["arguments"]] == ["bf16", "i32", "bf16"]
     only = bench("--file", "shapes", "--kernel", "softmax,matmul", *VIRTUAL)[0]
     assert [row["kernel"] for row in only] == ["matmul", "softmax"]
 
@@ -132,6 +134,8 @@ def test_words():
         ("\nnone N=1", ("shapes:2:", "'none'")),
         ("matmul opt trans_b", ("shapes:1:", "trans_b")),
         ("matmul dtype", ("shapes:1:", "dtype")),
+        ("embedding dtype f16,indices=i33", ("shapes:1:", "'i33'")),
+        ("embedding dtype places=i32", ("shapes:1:", "'places'")),
         ("# nothing", "no shapes"),
     ):
         with open("shapes", "w") as file:

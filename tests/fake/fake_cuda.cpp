@@ -439,8 +439,8 @@ int cuModuleGetFunction(void **function, void *handle, const char *name) {
   if (module->text.find(std::string(".entry ") + name) == std::string::npos &&
       module->text != ".entry of any name")
     return notFound;
-  static auto *functions = new std::map<std::string, Function>;
-  auto &entry = (*functions)[name];
+  static auto *functions = new std::map<std::pair<void *, std::string>, Function>;
+  auto &entry = (*functions)[{handle, name}];
   entry = {name, 49152};
   *function = &entry;
   return success;

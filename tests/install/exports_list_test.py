@@ -37,6 +37,7 @@ assert listed("int f(int);") == ["_ZN7sectile1fEi"]
 assert listed("namespace detail { void g(); }") == ["_ZN7sectile6detail1gEv"]
 # What each user compiles, the library need not have.
 assert listed("inline int f() { return 1; } constexpr int g() { return 1; } inline constexpr int n = 1;") == []
+assert listed("int f(); static int (*const g)() = f;") == ["_ZN7sectile1fEv"]
 assert listed("struct A { A() = default; int f() { return 1; } bool operator==(const A &) const = default; };") == []
 assert listed("struct A { A(); ~A(); static int n; };") == [
     "_ZN7sectile1A1nE", "_ZN7sectile1AC1Ev", "_ZN7sectile1AC2Ev", "_ZN7sectile1AD1Ev", "_ZN7sectile1AD2Ev"]

@@ -9,9 +9,12 @@ import tempfile
 
 build, source, fake_cuda, compiler = sys.argv[1:]
 EXAMPLES = {
-    "sectile-runtime": ["vector_add", "softmax", "layer_norm", "matmul", "attention", "launches"],
-    "sectile-kernels": ["gemm", "flash"],
+    "sectile-runtime": ["vector_add", "softmax", "layer_norm", "matmul", "attention", "launches", "debugging"],
+    "sectile-kernels": ["gemm", "flash", "attention_gradients"],
 }
+LIBRARIES = ["own_library"]
+# These tune, or time what they launch.
+NEED_COMPILER = ["autotune", "benchmark", "explicit_attention", "explicit_matmul"]
 NO_CODE = "this program has no code for it and no compiler: link it with Sectile::sectile, which compiles here"
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(Sealed LANGUAGES CXX)
@@ -91,6 +94,10 @@ def check(program, with_kernels):
     assert said == expected, said
 
 
+named = sorted(sum(EXAMPLES.values(), LIBRARIES + NEED_COMPILER))
+there = sorted(name[:-4] for name in os.listdir(os.path.join(source, "examples")) if name.endswith(".cpp"))
+assert named == there, (named, there)
+
 with tempfile.TemporaryDirectory() as folder:
     prefix = os.path.join(folder, "prefix")
     run("cmake", "--install", build, "--prefix", prefix)
@@ -126,6 +133,13 @@ with tempfile.TemporaryDirectory() as folder:
             for name in names:
                 program = build_program(name, f"examples/{name}.cpp", *options(module))
                 assert "libsectile" not in libraries_of(program), name
+        for name in LIBRARIES:
+            library = build_program(name, f"examples/{name}.cpp", "-shared", "-fPIC", "-Wl,-z,defs", *options("sectile-kernels"))
+            assert "libsectile" not in libraries_of(library), name
+        for name in NEED_COMPILER:
+            words = (other, "-std=c++20", "-fsyntax-only", os.path.join(source, f"examples/{name}.cpp"), *options("sectile-kernels"))
+            refused = attempt(*words)
+            assert refused.returncode and "a sealed program has no compiler" in refused.stdout, (name, refused.stdout)
 
     # A process may have loaded both libraries all the same: there is one list of kernels, whichever comes first. A kernel that
     # was compiled sealed cannot be traced.

@@ -2,6 +2,7 @@
 // whatever a file holds is refused in one sentence or harmless.
 #include "BundleKernels.h"
 #include "jit/BundleWriter.h"
+#include "jit/LaunchVariants.h"
 #include "runtime/LaunchAccess.h"
 #include "runtime/LaunchFacts.h"
 #include <filesystem>
@@ -89,12 +90,16 @@ struct Launch {
 
 const std::vector<uint64_t> unalignedWords{1024, 63};
 
+const BundledChoice someChoice{"scale", "sm_90a", "f32", {{"M", 64}, {"N", 128}},
+                               "m=64",  "m=64",   true};
+
 std::string someBundle() {
   BundleWriter writer(R"({"built":"today"})");
   writer.add(keyFor("sm_80"), codeFor("sm_80", "code for sm_80"));
   writer.add(keyFor("sm_90a"), codeFor("sm_90a", "code of any arguments"));
   writer.add(keyFor("sm_90a"), codeFor("sm_90a", "code of aligned arguments", {{16}, {16}}));
   writer.add(keyFor("sm_90a", {8}), codeFor("sm_90a", "code for sm_80"));
+  writer.add(someChoice);
   return writer.bytes();
 }
 
@@ -117,6 +122,7 @@ TEST(Bundle, WhatIsWrittenIsRead) {
   EXPECT_EQ(bundle->countCodes(), 3u); // two variants have the same code
   EXPECT_EQ(bundle->about(), R"({"built":"today"})");
   EXPECT_EQ(bundle->identity().size(), 32u);
+  EXPECT_THAT(bundle->choices(), testing::ElementsAre(someChoice));
   EXPECT_EQ(bytes, someBundle()); // the same contents are the same bytes
   BundleWriter other("{}");
   other.add(keyFor("sm_80"), codeFor("sm_80", "other code"));
@@ -185,6 +191,36 @@ TEST(Bundle, ChecksAreThoseThatALaunchWants) {
   bundle = Bundle::of(bytes, "app.sectile");
   EXPECT_EQ(Launch().codeIn(*bundle), "with assertions");
   EXPECT_EQ(Launch{.options = {.debug = false}}.codeIn(*bundle), "without assertions");
+}
+
+TEST(Bundle, MachineCodeGoesWithItsPtx) {
+  Artifact ptx = codeFor("sm_90a", "code"), machine = ptx, others = ptx;
+  machine.kind = others.kind = "cubin";
+  machine.bytes = "machine code";
+  others.bytes = "machine code of aligned arguments";
+  others.plan.arguments = {{16}, {16}};
+  BundleWriter writer("");
+  writer.add(keyFor("sm_90a"), others);
+  writer.add(keyFor("sm_90a"), machine);
+  writer.add(keyFor("sm_90a"), ptx);
+  const auto found = [](const Launch &launch, const BundleWriter &writer) {
+    const std::string bytes = writer.bytes();
+    const auto bundle = Bundle::of(bytes, "app.sectile");
+    return launch.with([&](const CodeRequest &request) {
+      const auto artifact = bundle->find(request);
+      return std::tuple(artifact->kind, artifact->bytes, artifact->machineCode);
+    });
+  };
+  EXPECT_EQ(found({.words = unalignedWords}, writer),
+            std::tuple("ptx", "code", "machine code")); // where the driver refuses it, the PTX
+  // There may be machine code alone.
+  EXPECT_EQ(found({}, writer), std::tuple("cubin", "machine code of aligned arguments", ""));
+  // Another chip's machine code is none.
+  BundleWriter older("");
+  machine.target = ptx.target = "sm_89";
+  older.add(keyFor("sm_89"), machine);
+  older.add(keyFor("sm_89"), ptx);
+  EXPECT_EQ(found({}, older), std::tuple("ptx", "code", ""));
 }
 
 TEST(Bundle, ARefusalSaysWhatIsMissing) {
@@ -266,6 +302,41 @@ TEST(Bundle, ASealedKernelRunsTheCodeOfABundle) {
   EXPECT_THAT(refused<CompileError>([&] { launch({.size = 256}); }), HasSubstr("SECTILE_SEALED"));
 }
 
+// Variants --------------------------------------------------------------------------------------
+
+const Kernel viewed{"viewed",
+                    [](View<const float, 2>, View<float, 1>, Ptr<float>, Int, Tile<int>) {}};
+
+std::string assumed(const detail::BoundLaunch &launch, Assumes assumes, const char *chip) {
+  const std::string text =
+      LaunchAccess::specialization(variantOf(launch, assumes), Chip::known(chip));
+  return text.substr(std::min(text.size(), text.find("stages=3") + 8));
+}
+
+TEST(Bundle, CodeIsForTheseArgumentsForAlignedOnesAndForAny) {
+  const auto address = [](uint64_t value) { return reinterpret_cast<float *>(value); };
+  const Tensor<float, 2> transposed(address(256), {40, 24}, {1, 40});
+  const auto launch =
+      viewed.bind(1, transposed, Tensor<float, 1>(address(264), {9}, {1}), address(4), 7, 16);
+  // The view's address, extents and strides; the next one's; address, index, integer.
+  EXPECT_EQ(assumed(launch, Assumes::likeThese, "sm_80"), " 0:16 1:8 2:8 3=1 4:8 7=1 10:16");
+  EXPECT_EQ(assumed(launch, Assumes::aligned, "sm_80"), " 0:16 1:16 3=1 4:16 5:16 7=1 8:16");
+  const std::string wide = " 1:64bit 2:64bit 3:64bit 4:64bit 6:64bit 7:64bit 9:64bit";
+  EXPECT_EQ(assumed(launch, Assumes::nothing, "sm_80"), wide);
+  // Without arguments the last axis of a view is the dense one.
+  const auto any = viewed.bind_any();
+  EXPECT_EQ(assumed(any, Assumes::aligned, "sm_80"), " 0:16 2:16 3:16 4=1 5:16 7=1 8:16");
+  EXPECT_EQ(assumed(any, Assumes::nothing, "sm_80"), wide);
+  // Chips whose accesses have other forms for small numbers: the copy engine's extents and strides,
+  // a buffer's strides.
+  EXPECT_EQ(assumed(any, Assumes::aligned, "sm_90a"),
+            " 0:16 1:<1073741824 2:16:<1073741824 3:16:<1073741824 4=1 5:16 6:<1073741824 7=1 8:16 "
+            "9:<1073741824");
+  EXPECT_EQ(assumed(any, Assumes::aligned, "gfx942"), " 0:16 2:16 3:16:<1048576 4=1 5:16 7=1 8:16");
+  EXPECT_EQ(assumed(any, Assumes::nothing, "sm_90a"), wide);
+  EXPECT_EQ(assumed(any, Assumes::nothing, "gfx942"), wide);
+}
+
 // Files -----------------------------------------------------------------------------------------
 
 TEST(Bundle, EveryTruncatedFileIsRefusedInOneSentence) {
@@ -344,8 +415,42 @@ TEST(Bundle, WrongContentsDoNoHarm) {
         "is damaged: its list of kernels cannot be read", "is damaged: its codes cannot be read",
         "is damaged: its list of variants cannot be read",
         "is damaged: a variant is of a kernel or a code that is not there",
-        "is damaged: the description of a code cannot be used"})
+        "is damaged: the description of a code cannot be used",
+        "is damaged: its choices cannot be read"})
     EXPECT_TRUE(refusals.contains("bundle 'app.sectile' " + std::string(why))) << why;
+}
+
+TEST(Bundle, CompressedCodeIsReadOrRefused) {
+  const std::string code(5000, 'c');
+  const auto bytesOf = [&](bool compresses) {
+    BundleWriter writer("", compresses);
+    writer.add(keyFor("sm_90a"), codeFor("sm_90a", code));
+    return writer.bytes();
+  };
+  const std::string bytes = bytesOf(true), plain = bytesOf(false);
+  EXPECT_LT(bytes.size() + 4000, plain.size());
+  EXPECT_TRUE(Bundle::of(bytes, "app.sectile")->isCompressed());
+  EXPECT_FALSE(Bundle::of(plain, "app.sectile")->isCompressed());
+  EXPECT_EQ(Launch().codeIn(*Bundle::of(bytes, "app.sectile")), code);
+  EXPECT_EQ(Bundle::of(bytes, "app.sectile")->contents().at(0).artifact.bytes, code);
+  // The size of what a frame holds follows it; its own magic number begins it.
+  const auto changed = [&](const std::string &from, const std::string &to) {
+    std::string other = bytes;
+    return checksummed(other.replace(other.find(from), from.size(), to));
+  };
+  const auto number = [](uint64_t value) {
+    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+  };
+  for (const std::string &wrong :
+       {changed("\x28\xb5\x2f\xfd", "none"), changed(number(5000), number(4999)),
+        changed(number(5000), number(5001))}) {
+    const auto bundle = Bundle::of(wrong, "app.sectile");
+    EXPECT_EQ(refused<LaunchError>([&] { Launch().codeIn(*bundle); }),
+              "kernel 'scale': bundle 'app.sectile' is damaged: a code cannot be decompressed");
+    EXPECT_THAT(refused([&] { bundle->contents(); }), HasSubstr("cannot be decompressed"));
+  }
+  EXPECT_THAT(whyRefused(changed(number(5000), number(uint64_t(1) << 40))),
+              HasSubstr("is damaged: a code has more than"));
 }
 
 TEST(Bundle, ACodeOfWrongPlanIsRefused) {

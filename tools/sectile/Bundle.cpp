@@ -2,9 +2,7 @@
 // makes others of them.
 #include "runtime/Bundle.h"
 #include "jit/BundleWriter.h"
-#include "jit/CodeAccess.h"
-#include "kernels/Use.h"
-#include "runtime/Chip.h"
+#include "kernels/BundleBuilder.h"
 #include "tools/File.h"
 #include "tools/sectile/Calls.h"
 #include "tools/sectile/Commands.h"
@@ -12,6 +10,7 @@
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <sectile/error.h>
@@ -65,14 +64,6 @@ std::string optionsText(const runtime::BundleKey &key) {
          (key.debug ? ", debug" : "") + (key.checked ? ", checked" : "");
 }
 
-// A field of a configuration is a word: an integer, a boolean, or the bits of a number.
-std::string configurationText(const runtime::BundleKey &key) {
-  std::string text;
-  for (const uint64_t word : key.configuration)
-    (text += text.empty() ? "" : ",") += std::to_string(static_cast<int64_t>(word));
-  return text;
-}
-
 std::set<std::string> targetsOf(const std::vector<Bundle::Content> &contents) {
   std::set<std::string> targets;
   for (const Bundle::Content &one : contents)
@@ -85,6 +76,11 @@ std::string joined(const std::set<std::string> &texts) {
   for (const std::string &text : texts)
     (all += all.empty() ? "" : ", ") += text;
   return all;
+}
+
+size_t countTuned(const Bundle &bundle) {
+  return static_cast<size_t>(
+      std::ranges::count_if(bundle.choices(), &runtime::BundledChoice::isTuned));
 }
 
 // Writes it, and says what it has.
@@ -107,59 +103,52 @@ int write(const CommandLine &line, const BundleWriter &writer, const std::string
 
 std::string aboutOf(const Bundle &bundle) { return std::string(bundle.about()); }
 
-std::vector<Case> callsOf(const CommandLine &line) {
+// What is to be built: the calls that the command line names, else what loaded libraries declare.
+void addContents(const CommandLine &line, BundleBuilder &builder) {
   const std::optional<std::string> name = line.argument(0);
-  if (line.has("--file") == name.has_value())
-    throw InputError("build needs a KERNEL, or --file with a call on each line");
-  if (line.has("--file"))
-    return readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16"));
-  const KernelSpec &kernel = findKernel(*name);
-  return {{resolveTypical(kernel, line.value("--dtype").value_or(""), parseShape(line),
-                          line.assignments("--opt"), withOf(line)),
-           parseConfig(kernel, line.assignments("--config"))}};
-}
-
-std::vector<const Chip *> chipsOf(const CommandLine &line) {
-  if (!line.has("--target"))
-    throw InputError("--target is missing: `sectile info` lists the targets");
-  std::vector<const Chip *> chips;
-  for (const std::string &name : namesIn(*line.value("--target"))) {
-    chips.push_back(Chip::find(name));
-    if (!chips.back())
-      throw InputError("--target: " + Chip::whyUnknown(name));
+  if (name.has_value() + line.has("--file") + line.has("--from") > 1)
+    throw InputError("build takes one of KERNEL, --file with a call on each line, and --from with "
+                     "recorded calls");
+  if (line.has("--from")) {
+    for (const Invocation &call : readRecordedCalls(*line.value("--from")))
+      builder.add(call, {});
+  } else if (line.has("--file")) {
+    for (const Case &one :
+         readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16")))
+      builder.add(one.call, one.given);
+  } else if (name) {
+    const KernelSpec &kernel = findKernel(*name);
+    builder.add(resolveTypical(kernel, line.value("--dtype").value_or(""), parseShape(line),
+                               line.assignments("--opt"), withOf(line)),
+                parseConfig(kernel, line.assignments("--config")));
+  } else if (!declaredBundles().empty()) {
+    BundleContents contents(builder);
+    for (const auto add : declaredBundles())
+      add(contents);
+  } else {
+    throw InputError("build needs a KERNEL, --file with a call on each line, --from with recorded "
+                     "calls, or --load with a library that has a SECTILE_BUNDLE");
   }
-  return chips;
 }
 
 } // namespace
 
 int sectile::tool::runBuild(const CommandLine &line) {
-  const std::vector<const Chip *> chips = chipsOf(line);
+  if (!line.has("--target"))
+    throw InputError("--target is missing: `sectile info` lists the targets");
   const std::string path = line.value("--output").value_or("");
   if (path.empty())
     throw InputError("build needs -o FILE: where the bundle goes");
   checkWritable(path);
-  const std::vector<Case> calls = callsOf(line);
-  BundleWriter writer(runtime::aboutBundles());
-  for (const Chip *chip : chips) {
-    // A recurrence launches one kernel for every step.
-    std::set<std::pair<const void *, std::string>> compiled;
-    for (const Case &one : calls)
-      for (const detail::BoundLaunch &launch :
-           bindKernel(one.call, completeConfig(one.call, chip->name, one.given)).launches) {
-        std::string words;
-        for (const uint64_t word : launch.configWords)
-          words += std::to_string(word) + " ";
-        if (!compiled
-                 .emplace(launch.kernel,
-                          words + runtime::LaunchAccess::specialization(launch, *chip))
-                 .second)
-          continue;
-        const auto [key, artifact] = runtime::CodeAccess::bundled(launch, *chip);
-        writer.add(key, artifact);
-      }
-  }
-  return write(line, writer, path);
+  BundleBuilder builder(namesIn(*line.value("--target")), {.onlyLikeThese = line.has("--exact"),
+                                                           .compresses = line.has("--compress"),
+                                                           .machineCode = line.has("--cubin")});
+  for (const auto &[target, file] : line.assignments("--tuning", true))
+    builder.tuneBy(file, namesIn(line.value("--tuned-on").value_or("")), target);
+  addContents(line, builder);
+  for (const std::string &gap : builder.gaps())
+    std::cerr << "sectile: " << gap << "\n";
+  return write(line, builder.writer(), path);
 }
 
 int sectile::tool::runBundleList(const CommandLine &line) {
@@ -173,7 +162,7 @@ int sectile::tool::runBundleList(const CommandLine &line) {
     if (!wanted.empty() && key.kernel != wanted)
       continue;
     ++count;
-    table.row({key.kernel, key.target, artifact.kind, optionsText(key), configurationText(key),
+    table.row({key.kernel, key.target, artifact.kind, optionsText(key), key.described,
                bytesText(artifact.bytes.size()), factsText(artifact.plan)});
     llvm::json::Array words;
     for (const uint64_t word : key.configuration)
@@ -187,6 +176,7 @@ int sectile::tool::runBundleList(const CommandLine &line) {
                                      {"long_axis", key.longAxis},
                                      {"debug", key.debug},
                                      {"checked", key.checked},
+                                     {"config", key.described},
                                      {"configuration", std::move(words)},
                                      {"code_bytes", artifact.bytes.size()},
                                      {"threads", artifact.plan.threads},
@@ -227,7 +217,9 @@ int sectile::tool::runBundleShow(const CommandLine &line) {
         {"targets", llvm::json::Array(targets)},
         {"variants", bundle->countVariants()},
         {"codes", bundle->countCodes()},
-        {"code_bytes", bytes}});
+        {"code_bytes", bytes},
+        {"choices", bundle->choices().size()},
+        {"tuned_choices", countTuned(*bundle)}});
     return 0;
   }
   Table table;
@@ -238,6 +230,8 @@ int sectile::tool::runBundleShow(const CommandLine &line) {
   table.row({"targets", joined(targets)});
   table.row({"code", std::to_string(bundle->countVariants()) + " variants, " +
                          std::to_string(bundle->countCodes()) + " codes, " + bytesText(bytes)});
+  table.row({"choices", std::to_string(bundle->choices().size()) + " of configurations, " +
+                            std::to_string(countTuned(*bundle)) + " by measurements"});
   table.print(std::cout);
   return 0;
 }
@@ -255,10 +249,13 @@ int sectile::tool::runBundleMerge(const CommandLine &line) {
   const std::string path = *line.argument(0);
   checkWritable(path);
   const auto first = open(line, 1), second = open(line, 2);
-  BundleWriter writer(aboutOf(*first));
-  for (const auto &bundle : {first, second})
+  BundleWriter writer(aboutOf(*first), first->isCompressed() || second->isCompressed());
+  for (const auto &bundle : {first, second}) {
     for (const auto &[key, artifact] : bundle->contents())
       writer.add(key, artifact);
+    for (const runtime::BundledChoice &choice : bundle->choices())
+      writer.add(choice);
+  }
   return write(line, writer, path);
 }
 
@@ -280,9 +277,15 @@ int sectile::tool::runBundleStrip(const CommandLine &line) {
     wanted.insert(target.str());
     rest = others;
   }
-  BundleWriter writer(aboutOf(*bundle));
+  BundleWriter writer(aboutOf(*bundle), bundle->isCompressed());
+  std::set<std::string> chips;
   for (const auto &[key, artifact] : contents)
-    if (wanted.contains(key.target))
+    if (wanted.contains(key.target)) {
       writer.add(key, artifact);
+      chips.insert(artifact.target);
+    }
+  for (const runtime::BundledChoice &choice : bundle->choices())
+    if (chips.contains(choice.target))
+      writer.add(choice);
   return write(line, writer, path);
 }

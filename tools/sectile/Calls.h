@@ -6,8 +6,9 @@
 
 namespace sectile::tool {
 
-// Every input that may have this dtype has it; the others have their usual ones.
-std::string dtypesFor(const KernelSpec &kernel, const std::string &dtype);
+// Every input that may have this dtype has it; the others have their usual ones. "f16,k=i8" gives
+// the input k another.
+std::string dtypesFor(const KernelSpec &kernel, const std::string &names);
 
 struct Case {
   Invocation call;
@@ -19,5 +20,8 @@ struct Case {
 // What follows a # does not count. Throws InputError that names the line.
 std::vector<Case> readCases(const std::string &path, const std::vector<std::string> &kernels,
                             const std::string &dtype);
+
+// The calls of a file that SECTILE_RECORD wrote. Throws InputError.
+std::vector<Invocation> readRecordedCalls(const std::string &path);
 
 } // namespace sectile::tool

@@ -1,6 +1,6 @@
 // Loading shared libraries with kernels.
 #include "tools/sectile/Load.h"
-#include "kernels/Registry.h"
+#include "kernels/BundleBuilder.h"
 #include <dlfcn.h>
 #include <filesystem>
 #include <sectile/error.h>
@@ -10,14 +10,18 @@ namespace sectile::tool {
 void loadKernels(const std::string &path) {
   // A name alone is looked up in the system's folders, but means the file beside one first.
   const bool isHere = path.find('/') == path.npos && std::filesystem::exists(path);
+  const std::size_t declaredBefore = declaredBundles().size();
   void *library = ::dlopen((isHere ? "./" + path : path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw InputError("--load: " + std::string(::dlerror()));
   constexpr const char *entry = "sectile_register_kernels";
   auto *registerAll = reinterpret_cast<void (*)()>(::dlsym(library, entry));
+  if (!registerAll && declaredBundles().size() > declaredBefore)
+    return;
   if (!registerAll)
     throw InputError("--load: '" + path + "' has no function " + entry +
-                     "(), which registers its kernels (see <sectile/register_kernel.h>)");
+                     "(), which registers its kernels (see <sectile/register_kernel.h>), and no "
+                     "SECTILE_BUNDLE (see <sectile/bundle.h>)");
   const std::size_t before = kernelRegistry().size();
   try {
     registerAll();

@@ -226,12 +226,24 @@ struct GemmCall {
   bool mayPersist = true; // the epilogue reads no matrices
   GemmOptions options = {};
 };
+// An operand [B, M, K] or [B, K, N] of a launch: the call's, or a copy of it.
+struct GemmOperand {
+  bool copied = false;
+  std::array<std::int64_t, 3> extents{}, strides{};
+  Memory memory;
+
+  template <class T> Tensor<T, 3> orElse(const Tensor<T, 3> &given) const {
+    return copied ? Tensor<T, 3>(reinterpret_cast<T *>(memory.address()), extents, strides, memory)
+                  : given;
+  }
+};
 struct GemmLaunch {
   std::int64_t programs = 0;
   GemmConfig config;
   bool dependent = false;                    // on the launch before
   std::array<std::int64_t, 3> partExtents{}; // of the sums of splits
   Memory parts, arrived;
+  GemmOperand a, b;
 };
 // Throws LaunchError for what does not fit. Calls `launch` for each launch of the call, in order.
 void launchGemm(const Stream &stream, const GemmCall &call,
@@ -288,9 +300,9 @@ void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N
                                       chosen.parts);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       gemmKernel<T, E, View<C, 3>...>().launch(
-          stream, chosen.programs, asBatch<3>(a), asBatch<3>(b), asBatch<3>(c)...,
-          std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived), config,
-          LaunchOptions{.dependent = chosen.dependent});
+          stream, chosen.programs, chosen.a.orElse(asBatch<3>(a)), chosen.b.orElse(asBatch<3>(b)),
+          asBatch<3>(c)..., std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived),
+          config, LaunchOptions{.dependent = chosen.dependent});
     }(std::make_index_sequence<Own::count>{});
   });
 }

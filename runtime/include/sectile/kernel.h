@@ -227,6 +227,27 @@ public:
                 [&](const PackedLaunch &packed) { return keep(grid, packed); });
   }
 
+  // A launch that says nothing of its arguments, for BundleContents::add().
+  BoundLaunch bind_any(const Config &config = {}, LaunchOptions options = {}) const
+    requires(Signature::has_config)
+  {
+    const std::vector<std::uint64_t> none(words);
+    const std::vector<Owner> owners(Signature::args.size());
+    return packWords(none.data(), owners.data(), config, options, [&](const PackedLaunch &packed) {
+      BoundLaunch bound = keep({}, packed);
+      bound.config = std::make_shared<const Config>(config);
+      return bound;
+    });
+  }
+  BoundLaunch bind_any(LaunchOptions options = {}) const
+    requires(!Signature::has_config)
+  {
+    const std::vector<std::uint64_t> none(words);
+    const std::vector<Owner> owners(Signature::args.size());
+    return packWords(none.data(), owners.data(), {}, options,
+                     [&](const PackedLaunch &packed) { return keep({}, packed); });
+  }
+
 protected:
   using KernelBase::KernelBase;
 
@@ -254,6 +275,11 @@ private:
     Owner owners[Signature::args.size() + 1];
     [[maybe_unused]] Owner *owner = owners;
     ((owner = arguments.own(owner)), ...);
+    return packWords(values, owners, config, options, use);
+  }
+  template <class Use>
+  static auto packWords(const std::uint64_t *values, const Owner *owners, const Config &config,
+                        LaunchOptions options, Use &&use) {
     PackedLaunch packed{values, owners, &config, nullptr, 0, nullptr, options};
     if constexpr (Signature::has_config) {
       if constexpr (requires { config.warps; })

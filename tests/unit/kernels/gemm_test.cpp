@@ -87,6 +87,7 @@ const std::vector<Way> &ways() {
     return std::vector<Way>{{"tiles", {.config = tile}},
                             {"persistent", {.config = with("persistent", 1)}},
                             {"splits", {.config = with("splits", 3)}},
+                            {"copied", {.config = with("copy_first", 1)}},
                             {"stream_k", {GemmSchedule::stream_k, false, tile}},
                             {"defaults", {}}};
   }();
@@ -382,7 +383,8 @@ TEST_P(Gemm, EachLambdaIsItsOwn) {
   expect(3, [](const Tile<float> &sums, const GemmPosition &) { return sums * 3; });
 }
 
-// What the library chooses for a call of gemm(), without running it.
+// What the library chooses for a call of gemm(), without running more of it than copies of
+// operands.
 detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &of, bool bAlongK,
                              bool mayPersist = true) {
   detail::GemmCall call;
@@ -392,10 +394,13 @@ detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &o
   call.b.strides =
       bAlongK ? std::vector<std::int64_t>{1, of.k} : std::vector{of.n, std::int64_t{1}};
   call.c.extents = {of.m, of.n}, call.c.strides = {of.n, 1};
-  // Nothing is computed, but outputs have memory of their own.
-  std::uint64_t address = 0;
-  for (AnyTensor *tensor : {&call.a, &call.b, &call.c})
-    tensor->address = address += std::uint64_t(1) << 40;
+  for (AnyTensor *tensor : {&call.a, &call.b, &call.c}) {
+    const auto count = static_cast<std::size_t>(tensor->extents[0] * tensor->extents[1]);
+    const auto buffer = device.allocate<std::uint8_t>(count * size_of(tensor->dtype));
+    buffer.fill(0);
+    tensor->memory = buffer.memory();
+    tensor->address = buffer.memory().address();
+  }
   call.mayPersist = mayPersist;
   std::vector<detail::GemmLaunch> launches;
   detail::launchGemm(device.stream(), call,
@@ -407,7 +412,7 @@ detail::GemmLaunch chosenFor(const Device &device, DType dtype, const Extents &o
 TEST(GemmDefaults, AreThoseOfMatmul) {
   const Device device = Device::open("virtual:sm_90a");
   for (const DType dtype : {DType::float16, DType::float32, DType::int8, DType::float8_e4m3})
-    for (const Extents &of : {Extents{4096, 4096, 1024}, Extents{64, 64, 8192},
+    for (const Extents &of : {Extents{4096, 1024, 1024}, Extents{64, 64, 8192},
                               Extents{1, 4096, 4096}, Extents{300, 5000, 64}})
       for (const bool alongK : {false, true}) {
         const Invocation call = resolveTypical(findKernel("matmul"), std::string(name_of(dtype)),
@@ -415,6 +420,7 @@ TEST(GemmDefaults, AreThoseOfMatmul) {
                                                {{"trans_b", alongK ? "true" : "false"}});
         const Config want = call.kernel->defaults(call, device.target());
         const detail::GemmLaunch got = chosenFor(device, dtype, of, alongK);
+        EXPECT_FALSE(got.a.copied);
         EXPECT_EQ((Config{{"m", got.config.m},
                           {"n", got.config.n},
                           {"k", got.config.k},
@@ -424,7 +430,8 @@ TEST(GemmDefaults, AreThoseOfMatmul) {
                           {"cluster", got.config.cluster},
                           {"splits", got.config.splits},
                           {"persistent", got.config.persistent},
-                          {"programs", want.at("programs")}}),
+                          {"programs", want.at("programs")},
+                          {"copy_first", got.b.copied}}),
                   want);
         EXPECT_FALSE(chosenFor(device, dtype, of, alongK, false).config.persistent);
       }

@@ -1,0 +1,78 @@
+# Debian's packages, built, checked by lintian and used in empty roots of Debian 12 and 13: package_test.py SOURCE
+# It takes half an hour and the network: `./dev test --all` runs it, as root, where mmdebstrap and lintian are installed.
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+(source,) = sys.argv[1:]
+SKIPPED = 77
+SECURITY = "http://security.debian.org/debian-security"
+MIRROR = "http://deb.debian.org/debian"
+# What a user does: the program's own check, a program of one's own by find_package, a sealed one without LLVM.
+USE = """set -eu
+sectile --version
+sectile demo --device virtual:sm_90a
+cd /tmp && cp -r /usr/share/doc/sectile/examples . && cd examples/find_package
+cmake -G Ninja -S . -B build >/dev/null && cmake --build build >/dev/null && build/uses_sectile | tail -n 1
+g++ -std=c++20 -O1 ../vector_add.cpp -o /tmp/vector_add $(pkg-config --cflags --libs sectile)
+/tmp/vector_add
+g++ -std=c++20 -O1 ../vector_add.cpp -o /tmp/sealed $(pkg-config --cflags --libs sectile-runtime)
+! ldd /tmp/sealed | grep -E 'LLVM|MLIR'
+"""
+RUNTIME_ONLY = """set -eu
+! ldd /usr/lib/x86_64-linux-gnu/libsectile_kernels.so.* | grep -E 'LLVM|MLIR|not found'
+test ! -e /usr/lib/llvm-22
+"""
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(SKIPPED)
+
+
+def run(*words, **options):
+    completed = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    assert completed.returncode == 0, (words, completed.stdout[-4000:])
+    return completed.stdout
+
+
+if os.environ.get("SECTILE_TEST_ALL") != "1":
+    skip("only with SECTILE_TEST_ALL=1")
+if os.geteuid() != 0:
+    skip("roots can be made by root only")
+for program in ["mmdebstrap", "lintian", "dh"]:
+    if not shutil.which(program):
+        skip(f"{program} is not installed")
+
+packages = os.environ.get("SECTILE_PACKAGES")  # those of an earlier `./dev package`
+if not packages:
+    run(os.path.join(source, "dev"), "package", env={**os.environ, "SECTILE_NO_APT": "1"})
+    packages = os.path.join(source, "dist")
+debs = glob.glob(os.path.join(packages, "*.deb"))
+assert len(debs) == 6, debs
+print(run("lintian", "--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs",
+          *glob.glob(os.path.join(packages, "*.changes"))))
+
+
+def use(suite, names, script, *others):
+    """Installs these packages into an empty root and runs the script there."""
+    files = [deb for deb in debs if os.path.basename(deb).split("_")[0] in names]
+    assert len(files) == len(names), (files, names)
+    with tempfile.TemporaryDirectory() as folder:
+        root = os.path.join(folder, "root")
+        run("mmdebstrap", "--variant=apt", f"--include=ca-certificates{''.join(',' + name for name in others)}", suite,
+            root, f"deb {MIRROR} {suite} main", f"deb {SECURITY} {suite}-security main")
+        for deb in files:
+            shutil.copy(deb, root + "/tmp")
+        install = "apt-get update -qq && apt-get install -qq --no-install-recommends /tmp/*.deb >/dev/null"
+        run("chroot", root, "sh", "-c", install, env={"PATH": os.environ["PATH"], "DEBIAN_FRONTEND": "noninteractive"})
+        print(suite, run("chroot", root, "sh", "-c", script, env={"PATH": os.environ["PATH"], "HOME": "/root"}))
+
+
+everything = ["libsectile-rt0.1", "libsectile-kernels0.1", "libsectile0.1", "libsectile-dev", "sectile", "sectile-doc"]
+for suite in ["bookworm", "trixie"]:
+    use(suite, everything, USE, "g++", "cmake", "ninja-build", "pkg-config")
+    use(suite, ["libsectile-rt0.1", "libsectile-kernels0.1"], RUNTIME_ONLY)
