@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -80,6 +81,13 @@ def make(version, package, library, program, into):
     wheel.add(f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: sectile\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode())
     wheel.add(f"{about}/entry_points.txt", entry_points().encode())
     wheel.add_file(f"{about}/licenses/LICENSE", os.path.join(ROOT, "LICENSE"))
+    # What of others is inside: a list (PEP 770) and the licences.
+    parts = [sys.executable, os.path.join(ROOT, "packaging", "parts.py")]
+    wheel.add(f"{about}/sboms/sectile.spdx.json", subprocess.run([*parts, "spdx", "wheel", version], check=True, stdout=subprocess.PIPE).stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*parts, "licences", "wheel", folder], check=True, stdout=subprocess.DEVNULL)
+        for file in sorted(os.listdir(folder)):
+            wheel.add_file(f"{about}/licenses/{file}", os.path.join(folder, file))
     wheel.close(f"{about}/RECORD")
     os.replace(unfinished, os.path.join(into, name))
     return name
