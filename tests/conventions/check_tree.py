@@ -57,7 +57,7 @@ def check_rooms(path, text):
 
 
 def comment_start(path):
-    if path.endswith((".h", ".cpp", ".def", ".td", ".mlir")):
+    if path.endswith((".h", ".c", ".cpp", ".def", ".td", ".mlir")):
         return ("//",)
     return ("#",)
 
@@ -110,7 +110,7 @@ def tree(root):
         ]
     files = {}
     for name in names:
-        if name.endswith((".h", ".cpp", ".def", ".td", ".mlir", ".py", ".cmake", "CMakeLists.txt")):
+        if name.endswith((".h", ".c", ".cpp", ".def", ".td", ".mlir", ".py", ".cmake", "CMakeLists.txt")):
             path = os.path.join(root, name)
             if os.path.exists(path):
                 with open(path, encoding="utf-8") as file:

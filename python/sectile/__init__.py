@@ -1,0 +1,40 @@
+# Kernels of Sectile for tensors of NumPy, torch, JAX and every framework that speaks DLPack.
+"""GPU kernels that are compiled when they are called: sectile.attention(q, k, v), sectile.softmax(x) and so on.
+
+Functions take tensors of any framework and give tensors of the same framework, on the same device. Tensors in host
+memory are computed by a virtual GPU. `dir(sectile)` lists the functions, and `help(sectile.attention)` says what one of
+them takes.
+"""
+from . import _native
+from ._errors import *  # noqa: F403
+from ._errors import BY_STATUS as _BY_STATUS
+from ._library import library as _library
+
+_version = _native.load(_library(), _BY_STATUS)
+__version__ = f"{_version // 10000}.{_version // 100 % 100}.{_version % 100}"
+
+from ._functions import function as _function  # noqa: E402  # it needs the library
+from ._devices import Device, devices, use_host_device  # noqa: E402, F401
+from ._tune import tune  # noqa: E402, F401
+
+_MODULES = ("bundle", "cache", "jax", "torch")  # imported when they are asked for
+
+
+def operations():
+    """The names of all operations: each is a function of this module."""
+    return _native.op_names()
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    if name.startswith("_") or name not in _native.op_names():
+        raise AttributeError(f"module 'sectile' has no attribute '{name}'")
+    made = globals()[name] = _function(name)
+    return made
+
+
+def __dir__():
+    return sorted({word for word in globals() if not word.startswith("_")} | {*operations(), *_MODULES})

@@ -1,0 +1,224 @@
+# sectile and sectile.torch on torch's tensors, on the CPU (by the virtual GPU) and on a GPU where there is one. Skipped
+# where there is no torch. torch_test.py [BUILD LIBRARY]; without these the package that is installed.
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [HERE, os.path.dirname(HERE)]
+
+try:
+    import torch
+except ImportError:
+    print("skipped: there is no torch here; its packages are too large to fetch for a test")
+    sys.exit(77)
+
+if len(sys.argv) > 1:
+    sys.path.insert(0, os.path.join(os.path.abspath(sys.argv[1]), "python"))
+    os.environ["SECTILE_LIBRARY"] = os.path.abspath(sys.argv[2])
+
+import sectile
+import sectile.torch as st
+from script import main
+
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+F = torch.nn.functional
+torch.manual_seed(0)
+torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def close(a, b, bound=1e-4):
+    torch.testing.assert_close(a, b, rtol=bound, atol=bound)
+
+
+def raises(kind, function, says):
+    try:
+        function()
+    except kind as error:
+        assert says in str(error), str(error)
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def on_each_device(test):
+    def tests():
+        for device in DEVICES:
+            test(device)
+
+    return tests
+
+
+def same_gradients(ours, formula, *tensors, bound=1e-3, compiled=True):
+    """Of a sum that weighs each element by another number; eager and compiled."""
+    weights = None
+    found = []
+    for function in (formula, ours) + ((torch.compile(ours, fullgraph=True),) if compiled else ()):
+        given = [tensor.detach().requires_grad_() for tensor in tensors]
+        result = function(*given)
+        weights = torch.randn_like(result) if weights is None else weights
+        (result * weights).sum().backward()
+        found.append([result.detach()] + [tensor.grad for tensor in given])
+    for one in found[1:]:
+        for a, b in zip(one, found[0]):
+            close(a, b, bound)
+
+
+@on_each_device
+def test_results(device):
+    x = torch.randn(4, 9, device=device)
+    close(sectile.softmax(x), x.softmax(-1), 1e-6)
+    close(st.softmax(x), x.softmax(-1), 1e-6)
+    assert sectile.softmax(x).device == x.device
+    close(sectile.softmax(x.T), x.T.softmax(-1), 1e-6)
+    close(sectile.softmax(x.bfloat16()), x.bfloat16().softmax(-1), 1e-2)
+    y = torch.empty_like(x)
+    assert sectile.softmax(x, out=y) is y
+    close(y, x.softmax(-1), 1e-6)
+    q, k, v = torch.randn(3, 1, 2, 32, 32, device=device)
+    close(sectile.attention(q, k, v, causal=True).o, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    raises(ValueError, lambda: sectile.vector_add(x, x[:2]), "vector_add")
+
+
+@on_each_device
+def test_gradients(device):
+    def normal(*shape):
+        return torch.randn(shape, device=device)
+
+    x, w, b = normal(4, 32), normal(32), normal(32)
+    same_gradients(sectile.softmax, lambda x: x.softmax(-1), x, compiled=False)
+    same_gradients(lambda *t: sectile.layer_norm(*t, eps=1e-5).y, lambda x, w, b: F.layer_norm(x, (32,), w, b), x, w, b, compiled=False)
+    same_gradients(st.softmax, lambda x: x.softmax(-1), x)
+    same_gradients(lambda x: st.activation(x, kind="silu"), F.silu, x)
+    same_gradients(lambda *t: st.layer_norm(*t, eps=1e-5).y, lambda x, w, b: F.layer_norm(x, (32,), w, b), x, w, b)
+
+    def rms_norm(x, w, r):
+        return F.rms_norm(x + r, (32,), w, 1e-6) + (x + r)
+
+    def ours(x, w, r):
+        y, h, _ = st.rms_norm(x, w, residual=r, eps=1e-6)
+        return y + h
+
+    same_gradients(ours, rms_norm, x, w, normal(4, 32))
+    q, k, v, bias = normal(1, 2, 32, 32), normal(1, 2, 32, 32), normal(1, 2, 32, 32), normal(1, 2, 32, 32)
+    same_gradients(lambda q, k, v: st.attention(q, k, v, causal=True).o,
+                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
+    same_gradients(lambda q, k, v, bias: st.attention(q, k, v, bias=bias).o,
+                   lambda q, k, v, bias: F.scaled_dot_product_attention(q, k, v, attn_mask=bias), q, k, v, bias)
+    targets = torch.randint(0, 32, (4,), device=device)
+    same_gradients(lambda x: st.cross_entropy(x, targets.int(), reduction="none").loss,
+                   lambda x: F.cross_entropy(x, targets, reduction="none"), x)
+
+
+@on_each_device
+def test_scaled_dot_product_attention(device):
+    q = torch.randn(2, 4, 24, 32, device=device)
+    k, v = torch.randn(2, 2, 4, 40, 32, device=device)
+    visible = torch.rand(24, 40, device=device) < 0.7
+    visible[:, 0] = True
+    for words in ({}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": visible}, {"attn_mask": visible[None, None].expand(2, 1, 24, 40)},
+                  {"attn_mask": torch.randn(4, 24, 40, device=device)}, {"attn_mask": torch.randn(2, 1, 1, 40, device=device)}):
+        close(st.scaled_dot_product_attention(q, k, v, **words), F.scaled_dot_product_attention(q, k, v, **words))
+    close(st.scaled_dot_product_attention(q[0], k[0], v[0], visible), F.scaled_dot_product_attention(q[0], k[0], v[0], visible))
+    close(st.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True),
+          F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True))
+    raises(ValueError, lambda: st.scaled_dot_product_attention(q, k[:, :2], v[:, :2]), "enable_gqa")
+    torch.manual_seed(3)
+    one = st.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    other = st.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    torch.manual_seed(3)
+    assert torch.equal(one, st.scaled_dot_product_attention(q, k, v, dropout_p=0.5)) and not torch.equal(one, other)
+
+
+@on_each_device
+def test_gradients_that_are_not_there(device):
+    a, b = torch.randn(2, 16, 16, device=device)
+    a.requires_grad_()
+    raises(sectile.UnsupportedError, lambda: sectile.matmul(a, b).sum().backward(), "gradient of 'a'")
+    with torch.no_grad():
+        sectile.matmul(a, b)
+    q, k, v = torch.randn(3, 1, 1, 16, 16, device=device)
+    o, lse = sectile.attention(q.requires_grad_(), k, v)
+    raises(sectile.UnsupportedError, lambda: (o.sum() + lse.sum()).backward(), "output 'lse'")
+    o, lse = sectile.attention(q, k, v)
+    (o.sum() + lse.detach().sum()).backward()
+    x = torch.randn(4, 8, device=device, requires_grad=True)
+    (gradient,) = torch.autograd.grad(sectile.softmax(x).square().sum(), x, create_graph=True)
+    raises(sectile.UnsupportedError, lambda: gradient.sum().backward(), "softmax_backward")
+    raises(sectile.UnsupportedError, lambda: sectile.softmax(a, out=torch.empty_like(a)), "out")
+
+
+def test_every_operator_is_well_formed():
+    for name in sectile.operations():
+        schema = getattr(torch.ops.sectile, name).default._schema
+        assert len(schema.returns) == len(sectile._functions.operation(name).outputs), name
+
+
+@on_each_device
+def test_opcheck(device):
+    x = torch.randn(4, 32, device=device, requires_grad=True)
+    w = torch.randn(32, device=device, requires_grad=True)
+    q = torch.randn(1, 1, 16, 16, device=device, requires_grad=True)
+    for operator, tensors in ((torch.ops.sectile.softmax, (x,)), (torch.ops.sectile.rms_norm, (x, w)),
+                              (torch.ops.sectile.layer_norm, (x, w)), (torch.ops.sectile.attention, (q, q, q)),
+                              (torch.ops.sectile.topk, (x.detach(),))):
+        words = {"k": 3} if operator is torch.ops.sectile.topk else {}
+        torch.library.opcheck(operator.default, tensors, words, test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+
+
+def test_streams_and_graphs():
+    if "cuda" not in DEVICES:
+        return
+    x = torch.randn(512, 1024, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        y = x
+        for _ in range(20):
+            y = y + 1 - 1
+        y = sectile.softmax(y) * 2
+    torch.cuda.current_stream().wait_stream(stream)
+    close(y, 2 * x.softmax(-1), 1e-5)
+    # Scratch memory of these is given back meanwhile, which must not end the capture.
+    q = torch.randn(1, 2, 64, 32, device="cuda", requires_grad=True)
+    st.attention(q, q, q).o.sum().backward()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        z = sectile.softmax(x) * 2
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    close(z, 2 * x.softmax(-1), 1e-6)
+
+
+def test_a_model_trains_alike():
+    """Attention of a small model replaced by ours: the same losses, compiled, and on a GPU in a graph."""
+    device = DEVICES[-1]
+
+    class Model(torch.nn.Module):
+        def __init__(self, attend):
+            super().__init__()
+            torch.manual_seed(1)
+            self.attend = attend
+            self.qkv, self.out = torch.nn.Linear(32, 96, device=device), torch.nn.Linear(32, 32, device=device)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).view(2, 24, 3, 2, 16).permute(2, 0, 3, 1, 4)
+            return self.out(self.attend(q, k, v).transpose(1, 2).reshape(2, 24, 32)).square().mean()
+
+    def losses(attend):
+        model = Model(attend)
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        step = torch.compile(model, fullgraph=True)
+        torch.manual_seed(2)
+        x, found = torch.randn(2, 24, 32, device=device), []
+        for _ in range(4):
+            loss = step(x)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.detach())
+        return torch.stack(found)
+
+    ours = losses(lambda q, k, v: st.scaled_dot_product_attention(q, k, v, is_causal=True))
+    close(ours, losses(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)), 1e-4)
+    assert ours[-1] < ours[0]
+
+
+main({name: value for name, value in globals().items() if callable(value)})
