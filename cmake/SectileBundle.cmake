@@ -8,6 +8,7 @@
 #                            # NAME is linked into; an absolute path is taken as it is
 #   [TUNING [target=]file...] # measurements (`sectile cache export`) that choose configurations
 #   [CUBIN]                  # machine code of NVIDIA's chips beside PTX; needs ptxas
+#   [COMPRESS]               # the code; the program then needs libzstd.so.1
 #   [LIBRARIES library...])  # what the sources need beside Sectile
 #
 # Makes the library NAME (static, or shared with BUILD_SHARED_LIBS) of the sources, sealed, and the bundle, whose path is
@@ -16,7 +17,7 @@
 set(SECTILE_BUNDLE_TEMPLATE ${CMAKE_CURRENT_LIST_DIR}/SectileBundle.cpp.in)
 
 function(sectile_add_bundle name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "KERNELS;EMBED;CUBIN" "FILE" "SOURCES;TARGETS;TUNING;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "KERNELS;EMBED;CUBIN;COMPRESS" "FILE" "SOURCES;TARGETS;TUNING;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sectile_add_bundle(${name}): there is no argument '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -66,6 +67,9 @@ function(sectile_add_bundle name)
   set(options)
   if(arg_CUBIN)
     list(APPEND options --cubin)
+  endif()
+  if(arg_COMPRESS)
+    list(APPEND options --compress)
   endif()
   set(measurements)
   foreach(tuning IN LISTS arg_TUNING)

@@ -4,9 +4,11 @@
 #include "runtime/Checksum.h"
 #include <algorithm>
 #include <sectile/version.h>
+#include <stdexcept>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include <zstd.h>
 
 namespace sectile::runtime {
 
@@ -22,6 +24,17 @@ Identity identityOf(std::span<const std::string_view> sections) {
     out.text(section);
   const XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
   return {{hash.high64, hash.low64}};
+}
+
+// As small as can be: it is done once, and reading takes no longer.
+std::string compressed(const std::string &code) {
+  std::string frame(ZSTD_compressBound(code.size()), '\0');
+  const size_t size =
+      ZSTD_compress(frame.data(), frame.size(), code.data(), code.size(), ZSTD_maxCLevel());
+  if (ZSTD_isError(size))
+    throw std::runtime_error(std::string("zstd: ") + ZSTD_getErrorName(size));
+  frame.resize(size);
+  return frame;
 }
 
 } // namespace
@@ -55,6 +68,7 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
   out.number(static_cast<uint64_t>(key.configuration.size()));
   for (const uint64_t word : key.configuration)
     out.number(word);
+  out.text(key.described);
   out.text(serialize(rest));
   out.number(code->second);
   if (std::ranges::find(variants, bytes) == variants.end())
@@ -83,8 +97,10 @@ std::string BundleWriter::bytes() const {
     variantBytes += variant;
   codeOut.number(static_cast<uint64_t>(codes.size()));
   for (const std::string &code : codes) {
-    codeOut.number(asIs);
-    codeOut.text(code);
+    codeOut.number(compresses ? zstdFrame : asIs);
+    codeOut.text(compresses ? compressed(code) : code);
+    if (compresses)
+      codeOut.number(static_cast<uint64_t>(code.size()));
   }
   ByteWriter choiceOut(choiceBytes);
   choiceOut.number(static_cast<uint64_t>(choices.size()));

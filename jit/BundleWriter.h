@@ -13,8 +13,9 @@ std::string aboutBundles();
 /// Makes a bundle. Equal codes are kept once.
 class BundleWriter {
 public:
-  /// `about` is for people, as JSON.
-  explicit BundleWriter(std::string about) : about(std::move(about)) {}
+  /// `about` is for people, as JSON. Compressed code needs libzstd where it is launched.
+  explicit BundleWriter(std::string about, bool compresses = false)
+      : about(std::move(about)), compresses(compresses) {}
   /// Adds a variant, unless it is there already.
   void add(const BundleKey &key, const Artifact &artifact);
   void add(const BundledChoice &choice);
@@ -32,6 +33,7 @@ private:
   std::vector<BundledChoice> choices;
   std::map<std::string, uint32_t> codeNumbers;
   std::string about;
+  bool compresses;
 };
 
 } // namespace sectile::runtime

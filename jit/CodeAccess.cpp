@@ -361,7 +361,8 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
                     .longAxis = longAxis,
                     .debug = options.debug,
                     .checked = options.checked,
-                    .configuration = launch.configWords},
+                    .configuration = launch.configWords,
+                    .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""},
           std::move(*compiled)};
 }
 

@@ -50,7 +50,7 @@ void BundleContents::add(std::string_view kernel, const BundledCalls &calls) {
 }
 
 BundleBuilder::BundleBuilder(const std::vector<std::string> &targets, Options options)
-    : options_(options), writer_(runtime::aboutBundles()) {
+    : options_(options), writer_(runtime::aboutBundles(), options.compresses) {
   constexpr std::string_view virtualPrefix = "virtual:";
   for (const std::string &name : targets) {
     const bool isVirtual = name.starts_with(virtualPrefix);

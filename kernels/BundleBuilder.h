@@ -15,6 +15,7 @@ public:
   // A target is a chip ("sm_90a"), or its virtual device on this machine ("virtual:sm_90a").
   struct Options {
     bool onlyLikeThese = false; // no code for arguments of which less is known
+    bool compresses = false;    // the code, which then needs libzstd where it is launched
     bool machineCode = false;   // of NVIDIA's chips, beside PTX
   };
   // Throws InputError for a target that there is not, or where a ptxas is needed and missing.

@@ -1,4 +1,5 @@
 // Running a kernel of the registry on a caller's tensors.
+#include "kernels/CallRecorder.h"
 #include "kernels/Choices.h"
 #include "kernels/Overlap.h"
 #include "kernels/Use.h"
@@ -77,6 +78,7 @@ public:
         return found->second.call;
     }
     Invocation call = callOn(findKernel(name), inputs, options, outputs);
+    recordCall(call);
     Config config = configFor(call, device);
     auto settled =
         std::make_shared<const SettledCall>(SettledCall{std::move(call), std::move(config)});

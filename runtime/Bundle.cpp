@@ -1,8 +1,10 @@
 // Looking into an open bundle: which variant a launch takes, and why it takes none.
 #include "runtime/Bundle.h"
 #include "runtime/Chip.h"
+#include "runtime/Zstd.h"
 #include <algorithm>
 #include <sectile/bundle.h>
+#include <sectile/error.h>
 #include <set>
 #include <tuple>
 
@@ -52,7 +54,8 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
                 .longAxis = request.longAxis,
                 .debug = request.options.debug,
                 .checked = request.options.checked,
-                .configuration = {packed.configWords, packed.configWords + packed.configCount}};
+                .configuration = {packed.configWords, packed.configWords + packed.configCount},
+                .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
   constexpr std::string_view isVirtual = " virtual on ";
   const std::string whole = request.device.codeKey();
   if (const size_t at = whole.find(isVirtual); at != whole.npos)
@@ -74,6 +77,19 @@ size_t Bundle::countVariants() const {
   return count;
 }
 
+bool Bundle::isCompressed() const { return std::ranges::any_of(codes, &Code::isCompressed); }
+
+std::string Bundle::codeOf(const Variant &variant) const {
+  const Code &code = codes[variant.code];
+  if (!code.isCompressed)
+    return std::string(code.bytes);
+  try {
+    return decompressed(code.bytes, code.size);
+  } catch (const InputError &error) {
+    refuse(error.what());
+  }
+}
+
 std::vector<Bundle::Content> Bundle::contents() const {
   std::vector<Content> all;
   for (const Kernel &kernel : kernels)
@@ -86,9 +102,10 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .longAxis = variant.longAxis,
                                                .debug = variant.debug,
                                                .checked = variant.checked,
-                                               .configuration = variant.configuration},
+                                               .configuration = variant.configuration,
+                                               .described = std::string(variant.described)},
                                               variant.artifact});
-      one.artifact.bytes = codes[variant.code];
+      one.artifact.bytes = codeOf(variant);
     }
   return all;
 }
@@ -121,11 +138,15 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
     return nullptr;
   request.activities.done(Activity::Kind::cache, "bundle");
   auto artifact = std::make_shared<Artifact>(best->artifact);
-  artifact->bytes = codes[best->code];
-  if (artifact->kind == "ptx" && best->target == key.target)
-    for (const Variant &variant : kernel->variants)
-      if (isMachineCodeOf(variant, *best))
-        artifact->machineCode = codes[variant.code];
+  try {
+    artifact->bytes = codeOf(*best);
+    if (artifact->kind == "ptx" && best->target == key.target)
+      for (const Variant &variant : kernel->variants)
+        if (isMachineCodeOf(variant, *best))
+          artifact->machineCode = codeOf(variant);
+  } catch (const InputError &error) {
+    throw LaunchError("kernel '" + key.kernel + "': " + error.what());
+  }
   return artifact;
 }
 
@@ -165,7 +186,8 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
     return name_ + " has no code of it for " + key.target + " (but for " + listed(targets) +
            "): build the bundle for " + key.target + ", too" + otherwise;
   if (!hasOptions)
-    return name_ + " has no code of it for " + key.target + " with this configuration, " +
+    return name_ + " has no code of it for " + key.target + " with " +
+           (key.described.empty() ? "this configuration" : key.described) + ", " +
            std::to_string(key.warps) + " warps and " + std::to_string(key.stages) +
            " stages: add it to the bundle" + otherwise;
   if (broken.empty())

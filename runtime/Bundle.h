@@ -20,6 +20,7 @@ struct BundleKey {
   unsigned warps = 0, stages = 0, longAxis = 0;
   bool debug = false, checked = false;
   std::vector<uint64_t> configuration; ///< the words of its fields
+  std::string described = {};          ///< the same for people, "m=128 n=64"; not part of the key
 };
 
 /// How well code for one target suits a chip: 0: not at all; more: better. A CUDA driver compiles
@@ -58,11 +59,13 @@ public:
     BundleKey key;
     Artifact artifact;
   };
-  /// All variants, in the file's order.
+  /// All variants, in the file's order. Throws InputError for code that cannot be decompressed.
   std::vector<Content> contents() const;
   size_t countKernels() const { return kernels.size(); }
   size_t countVariants() const;
   size_t countCodes() const { return codes.size(); }
+  /// Whether any of them is compressed.
+  bool isCompressed() const;
 
 private:
   struct Variant {
@@ -70,6 +73,7 @@ private:
     unsigned warps, stages, longAxis;
     bool debug, checked;
     std::vector<uint64_t> configuration;
+    std::string_view described;
     Artifact artifact; // without its code
     uint32_t code;
   };
@@ -77,6 +81,12 @@ private:
     std::string_view name;
     std::vector<detail::ArgSpec> signature;
     std::vector<Variant> variants;
+  };
+
+  struct Code {
+    std::string_view bytes;
+    uint64_t size; // without compression
+    bool isCompressed;
   };
 
   explicit Bundle(std::string name) : name_(std::move(name)) {}
@@ -87,13 +97,14 @@ private:
   void readChoices(std::string_view section);
   [[noreturn]] void refuse(const std::string &why) const;
   static bool isMachineCodeOf(const Variant &variant, const Variant &ptx);
+  std::string codeOf(const Variant &variant) const; // throws InputError
   const Kernel *kernelFor(const BundleKey &key) const;
 
   std::string name_, identity_;
   std::string file; // the bytes, where they are not the program's
   std::string_view about_;
   std::vector<Kernel> kernels;
-  std::vector<std::string_view> codes;
+  std::vector<Code> codes;
   std::vector<BundledChoice> choices_;
 };
 

@@ -4,9 +4,10 @@
 //     of Sectile that wrote it, zero;
 //   a table of sections, each a kind, zero, and where its bytes begin and how many there are;
 //   the sections. A reader skips those of kinds that it does not know.
-// Kernels have a name and a signature. Variants have a kernel's number, the rest of the key, an
-// artifact without its code, and the code's number. Choices are a kernel's name, a chip, the kind
-// of a call, the bucket of its extents, and the configuration with its order of sums.
+// A code is its encoding, its bytes and, where these are compressed, how many they were. Kernels
+// have a name and a signature. Variants have a kernel's number, the rest of the key, an artifact
+// without its code, and the code's number. Choices are a kernel's name, a chip, the kind of a call,
+// the bucket of its extents, and the configuration with its order of sums.
 #ifndef SECTILE_RUNTIME_BUNDLEFORMAT_H
 #define SECTILE_RUNTIME_BUNDLEFORMAT_H
 
@@ -23,7 +24,8 @@ inline constexpr uint32_t format = 1;
 inline constexpr size_t headSize = 64, checkedFrom = 32, sectionSize = 24;
 enum SectionKind : uint32_t { kernelsKind = 1, variantsKind, codesKind, aboutKind, choicesKind };
 inline constexpr uint32_t debugFlag = 1, checkedFlag = 2;
-inline constexpr uint32_t asIs = 0; // how a code is kept; later formats may compress
+inline constexpr uint32_t asIs = 0, zstdFrame = 1;        // how a code is kept
+inline constexpr uint64_t mostOfCode = uint64_t(1) << 30; // bytes of one
 
 /// Of the contents, a hash of 128 bits.
 struct Identity {

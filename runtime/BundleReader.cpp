@@ -163,9 +163,15 @@ void Bundle::readKernels(std::string_view section) {
 void Bundle::readCodes(std::string_view section) {
   ByteReader in(section);
   for (uint64_t count = in.count(); count && in.ok(); --count) {
-    if (const auto encoding = in.number<uint32_t>(); in.ok() && encoding != asIs)
+    const auto encoding = in.number<uint32_t>();
+    if (in.ok() && encoding != asIs && encoding != zstdFrame)
       refuse("is damaged: code is kept in an unknown way, " + std::to_string(encoding));
-    codes.push_back(in.view());
+    Code &code = codes.emplace_back();
+    code.bytes = in.view();
+    code.isCompressed = encoding == zstdFrame;
+    code.size = code.isCompressed ? in.number<uint64_t>() : code.bytes.size();
+    if (code.size > mostOfCode)
+      refuse("is damaged: a code has more than " + std::to_string(mostOfCode) + " bytes");
   }
   if (!in.finished())
     refuse("is damaged: its codes cannot be read");
@@ -184,6 +190,7 @@ void Bundle::readVariants(std::string_view section) {
     variant.checked = flags & checkedFlag;
     for (uint64_t words = in.count(); words && in.ok(); --words)
       variant.configuration.push_back(in.number<uint64_t>());
+    variant.described = in.view();
     std::optional<Artifact> artifact = deserialize(in.view());
     variant.code = in.number<uint32_t>();
     if (!in.ok())

@@ -74,7 +74,8 @@ private:
 
   void open() const {
     if (linked.size) {
-      bundle = Bundle::of({reinterpret_cast<const char *>(linked.bytes), linked.size}, linked.name);
+      bundle = Bundle::of({reinterpret_cast<const char *>(linked.bytes), linked.size},
+                          std::string(linked.name) + ".sectile");
       return;
     }
     bundle = Bundle::open(path);

@@ -1,3 +1,4 @@
+// Whether copying operands first pays for a product, and the kernel that copies them.
 #include "kernels/matmul/Operands.h"
 #include "kernels/Choices.h"
 #include "kernels/Registry.h"

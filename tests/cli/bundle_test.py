@@ -1,6 +1,7 @@
 # `sectile bundle`: bundles that a run writes, what the commands say of them, and others made of them.
 import json
 import os
+import re
 import sys
 
 from cli import done, main, refused, write_npy
@@ -30,6 +31,7 @@ def test_what_a_bundle_has():
     assert variant["kernel"] == "vector_add" and variant["form"] == "virtual", variant
     assert variant["target"].startswith("virtual:sm_80 on "), variant
     assert variant["arguments"] == 3 and variant["threads"] == 32 * variant["warps"], variant
+    assert re.fullmatch(r"rows=\d+ columns=\d+ .*=\d+", variant["config"]), variant
     assert "divisible by 16" in variant["assumes"] and " = 1" in variant["assumes"], variant
     about = shown("a.sectile")
     assert about["kernels"] == ["vector_add"] and about["targets"] == [variant["target"]], about
@@ -90,6 +92,49 @@ def test_machine_code():
     forms = [(variant["target"], variant["form"]) for variant in listed("cubin.sectile")]
     assert forms == [("sm_80", "ptx"), ("sm_80", "cubin"), ("gfx942", "hsaco")], forms
     refused(*words, env={"SECTILE_PTXAS": ""}, says=("needs ptxas", "SECTILE_PTXAS"))
+
+
+def test_compressed_code():
+    words = ("build", "matmul", "--shape", "M=64,N=64,K=64", "--dtype", "f16", "--target", "sm_80,sm_90a")
+    done(*words, "-o", "plain.sectile")
+    done(*words, "--compress", "-o", "small.sectile")
+    assert os.path.getsize("small.sectile") < os.path.getsize("plain.sectile") / 2
+    assert listed("small.sectile") == listed("plain.sectile")
+    # It stays so.
+    done("bundle", "merge", "merged.sectile", "small.sectile", "small.sectile")
+    assert shown("merged.sectile")["identity"] == shown("small.sectile")["identity"]
+    done("bundle", "strip", "small.sectile", "--target", "sm_80", "-o", "less.sectile")
+    assert os.path.getsize("less.sectile") < os.path.getsize("small.sectile")
+    assert listed("less.sectile") == [v for v in listed("plain.sectile") if v["target"] == "sm_80"]
+
+
+def test_recorded_calls():
+    call = {"kernel": "softmax", "tensors": {"x": {"dtype": "f32", "shape": [4, 100], "strides": [128, 1]},
+                                             "y": {"dtype": "f32", "shape": [4, 100]}}, "options": {}}  # fmt: skip
+
+    def write(*calls):
+        with open("calls.json", "w") as file:
+            json.dump(calls, file)
+        return ("build", "--from", "calls.json", "--target", "sm_80", "--exact", "-o", "from.sectile")
+
+    done(*write(call, call))
+    (variant,) = listed("from.sectile")
+    # Rows of 100 elements that are 128 apart; y is allocated, so its rows are 100 apart.
+    done("build", "softmax", "--shape", "...=4,N=100", "--dtype", "f32", "--target", "sm_80", "--exact", "-o", "dense.sectile")
+    assert variant["kernel"] == "softmax" and variant["assumes"] != listed("dense.sectile")[0]["assumes"], variant
+    wrong = "call 1: is not what SECTILE_RECORD writes"
+    for broken, says in (
+        ({**call, "kernel": "softmaxx"}, ("call 2", "softmaxx")),
+        ({**call, "tensors": {"z": call["tensors"]["x"]}}, "there is no argument 'z'"),
+        ({**call, "options": {"nothing": "1"}}, "nothing"),
+    ):
+        refused(*write(call, broken), says=says)
+    for broken in (1, {}, {**call, "options": []}, {**call, "options": {"a": 1}}, {**call, "tensors": {"x": {"dtype": "f31"}}},
+                   {**call, "tensors": {"x": {"dtype": "f32", "shape": [1.5]}}},
+                   {**call, "tensors": {"x": {"dtype": "f32", "shape": [1, 2], "strides": [1]}}}):  # fmt: skip
+        refused(*write(broken), says=wrong)
+    refused(*write(), says="has no calls")
+    refused(*write(call), "softmax", says="takes one of KERNEL")
 
 
 def test_choices():

@@ -58,13 +58,17 @@ with tempfile.TemporaryDirectory() as folder:
         return ("cmake", "-G", "Ninja", "-S", source, "-B", binary, f"-DCMAKE_PREFIX_PATH={prefix}",
                 f"-DCMAKE_CXX_COMPILER={cxx}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror", f"-DCMAKE_INSTALL_RPATH={prefix}/lib", *options)  # fmt: skip
 
-    for number, cxx in enumerate(sorted({compiler, shutil.which("g++") or compiler})):
+    for number, cxx in enumerate([shutil.which("g++") or compiler, compiler]):
         binary = os.path.join(folder, f"build{number}")
-        run(*configure(example, binary, cxx, "-DTARGETS=sm_80;sm_90a"))
+        # The library is shared, too; the file is then looked for beside that.
+        shared = "ON" if number == 0 else "OFF"
+        run(*configure(example, binary, cxx, "-DTARGETS=sm_80;sm_90a", f"-DBUILD_SHARED_LIBS={shared}"))
         print(run("cmake", "--build", binary))
         program, beside = (os.path.join(binary, name) for name in ("ships_kernels", "ships_kernels_beside"))
         for one in (program, beside):
-            assert not re.search("libLLVM|libMLIR|libsectile.so", run("ldd", one)), one
+            needed = run("ldd", one)
+            assert not re.search("libLLVM|libMLIR|libsectile.so", needed), needed
+            assert ("libkernels" in needed) == (shared == "ON"), needed
             # Whatever the arguments are, there is code; of the newest chip that it runs on.
             for capability in ("80", "89", "90"):
                 assert launches(one, capability) == ALL, launches(one, capability)
@@ -72,6 +76,13 @@ with tempfile.TemporaryDirectory() as folder:
 
     shutil.move(program, os.path.join(folder, "moved"))
     assert launches(os.path.join(folder, "moved")) == ALL  # the bundle is in the program
+
+    # A launch that the bundle has no code for says so.
+    run(*configure(example, binary, compiler, "-DTARGETS=sm_90a"))
+    run("cmake", "--build", binary)
+    (said,) = launches(os.path.join(binary, "ships_kernels"), "80")
+    assert said == ("kernel 'vector_add': kernels.sectile has no code of it for sm_80 (but for sm_90a): build the bundle for sm_80, "
+                    "too, or link Sectile::sectile, which compiles here"), said  # fmt: skip
 
     # The file goes with the program: without it, or with another's, a launch says so.
     away = os.path.join(folder, "away")
@@ -90,12 +101,24 @@ with tempfile.TemporaryDirectory() as folder:
     os.rename(file + ".away", file)
     assert launches(program) == ALL
 
+    # A program records its calls of the library's kernels, and a bundle is built of them.
+    calls, recorded = os.path.join(folder, "calls.json"), os.path.join(folder, "recorded.sectile")
+    sectile = os.path.join(prefix, "bin/sectile")
+    attempt(program, "cuda:0", FAKE_CUDA_CAPABILITY="90", SECTILE_RECORD=calls)
+    with open(calls) as text:
+        made = [(call["kernel"], call["tensors"]["a"]) for call in json.load(text)]
+    assert made == [("matmul", {"dtype": "f16", "shape": [m, m + 32], "strides": [m + 32, 1]}) for m in (63, 64)], made
+    run(sectile, "build", "--from", calls, "--target", "sm_90a,gfx942", "-o", recorded)
+    about = json.loads(run(sectile, "bundle", "show", recorded, "--json"))
+    assert about["kernels"] == ["matmul"] and about["choices"] == 2, about  # both calls are of one bucket
+    nowhere = attempt(program, "cuda:0", SECTILE_RECORD=os.path.join(folder, "none/calls.json"))
+    assert "SECTILE_RECORD" in nowhere.stdout and "No such file" in nowhere.stdout, nowhere.stdout
+
     # Measurements choose configurations, of calls of other extents too, where they are valid for these; without any the kernel's
     # own choice for the extents that the bundle was built for does, since there is code for no other.
     project = os.path.join(folder, "choices")
     os.mkdir(project)
     cache = {"SECTILE_CACHE_DIR": os.path.join(folder, "cache")}
-    sectile = os.path.join(prefix, "bin/sectile")
     report = json.loads(run(sectile, "tune", "matmul", "--shape", "M=64,N=64,K=96", "--dtype", "f16", "--device", "virtual:sm_80",
                             "--candidates", "6", "--quiet", "--json", **cache))[0]  # fmt: skip
     tuned = min((row for row in report["candidates"] if row["verdict"] == "good"), key=lambda row: row["median_us"])["config"]

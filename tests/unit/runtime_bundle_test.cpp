@@ -420,6 +420,39 @@ TEST(Bundle, WrongContentsDoNoHarm) {
     EXPECT_TRUE(refusals.contains("bundle 'app.sectile' " + std::string(why))) << why;
 }
 
+TEST(Bundle, CompressedCodeIsReadOrRefused) {
+  const std::string code(5000, 'c');
+  const auto bytesOf = [&](bool compresses) {
+    BundleWriter writer("", compresses);
+    writer.add(keyFor("sm_90a"), codeFor("sm_90a", code));
+    return writer.bytes();
+  };
+  const std::string bytes = bytesOf(true), plain = bytesOf(false);
+  EXPECT_LT(bytes.size() + 4000, plain.size());
+  EXPECT_TRUE(Bundle::of(bytes, "app.sectile")->isCompressed());
+  EXPECT_FALSE(Bundle::of(plain, "app.sectile")->isCompressed());
+  EXPECT_EQ(Launch().codeIn(*Bundle::of(bytes, "app.sectile")), code);
+  EXPECT_EQ(Bundle::of(bytes, "app.sectile")->contents().at(0).artifact.bytes, code);
+  // The size of what a frame holds follows it; its own magic number begins it.
+  const auto changed = [&](const std::string &from, const std::string &to) {
+    std::string other = bytes;
+    return checksummed(other.replace(other.find(from), from.size(), to));
+  };
+  const auto number = [](uint64_t value) {
+    return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+  };
+  for (const std::string &wrong :
+       {changed("\x28\xb5\x2f\xfd", "none"), changed(number(5000), number(4999)),
+        changed(number(5000), number(5001))}) {
+    const auto bundle = Bundle::of(wrong, "app.sectile");
+    EXPECT_EQ(refused<LaunchError>([&] { Launch().codeIn(*bundle); }),
+              "kernel 'scale': bundle 'app.sectile' is damaged: a code cannot be decompressed");
+    EXPECT_THAT(refused([&] { bundle->contents(); }), HasSubstr("cannot be decompressed"));
+  }
+  EXPECT_THAT(whyRefused(changed(number(5000), number(uint64_t(1) << 40))),
+              HasSubstr("is damaged: a code has more than"));
+}
+
 TEST(Bundle, ACodeOfWrongPlanIsRefused) {
   const auto why = [](const std::function<void(Artifact &)> &edit) {
     Artifact artifact = codeFor("sm_90a", "code", {{1}, {1}});

@@ -64,14 +64,6 @@ std::string optionsText(const runtime::BundleKey &key) {
          (key.debug ? ", debug" : "") + (key.checked ? ", checked" : "");
 }
 
-// A field of a configuration is a word: an integer, a boolean, or the bits of a number.
-std::string configurationText(const runtime::BundleKey &key) {
-  std::string text;
-  for (const uint64_t word : key.configuration)
-    (text += text.empty() ? "" : ",") += std::to_string(static_cast<int64_t>(word));
-  return text;
-}
-
 std::set<std::string> targetsOf(const std::vector<Bundle::Content> &contents) {
   std::set<std::string> targets;
   for (const Bundle::Content &one : contents)
@@ -114,9 +106,13 @@ std::string aboutOf(const Bundle &bundle) { return std::string(bundle.about()); 
 // What is to be built: the calls that the command line names, else what loaded libraries declare.
 void addContents(const CommandLine &line, BundleBuilder &builder) {
   const std::optional<std::string> name = line.argument(0);
-  if (line.has("--file") && name)
-    throw InputError("build takes a KERNEL or --file with a call on each line, not both");
-  if (line.has("--file")) {
+  if (name.has_value() + line.has("--file") + line.has("--from") > 1)
+    throw InputError("build takes one of KERNEL, --file with a call on each line, and --from with "
+                     "recorded calls");
+  if (line.has("--from")) {
+    for (const Invocation &call : readRecordedCalls(*line.value("--from")))
+      builder.add(call, {});
+  } else if (line.has("--file")) {
     for (const Case &one :
          readCases(*line.value("--file"), {}, line.value("--dtype").value_or("f16")))
       builder.add(one.call, one.given);
@@ -130,8 +126,8 @@ void addContents(const CommandLine &line, BundleBuilder &builder) {
     for (const auto add : declaredBundles())
       add(contents);
   } else {
-    throw InputError("build needs a KERNEL, --file with a call on each line, or --load with a "
-                     "library that has a SECTILE_BUNDLE");
+    throw InputError("build needs a KERNEL, --file with a call on each line, --from with recorded "
+                     "calls, or --load with a library that has a SECTILE_BUNDLE");
   }
 }
 
@@ -144,8 +140,9 @@ int sectile::tool::runBuild(const CommandLine &line) {
   if (path.empty())
     throw InputError("build needs -o FILE: where the bundle goes");
   checkWritable(path);
-  BundleBuilder builder(namesIn(*line.value("--target")),
-                        {.onlyLikeThese = line.has("--exact"), .machineCode = line.has("--cubin")});
+  BundleBuilder builder(namesIn(*line.value("--target")), {.onlyLikeThese = line.has("--exact"),
+                                                           .compresses = line.has("--compress"),
+                                                           .machineCode = line.has("--cubin")});
   for (const auto &[target, file] : line.assignments("--tuning", true))
     builder.tuneBy(file, namesIn(line.value("--tuned-on").value_or("")), target);
   addContents(line, builder);
@@ -165,7 +162,7 @@ int sectile::tool::runBundleList(const CommandLine &line) {
     if (!wanted.empty() && key.kernel != wanted)
       continue;
     ++count;
-    table.row({key.kernel, key.target, artifact.kind, optionsText(key), configurationText(key),
+    table.row({key.kernel, key.target, artifact.kind, optionsText(key), key.described,
                bytesText(artifact.bytes.size()), factsText(artifact.plan)});
     llvm::json::Array words;
     for (const uint64_t word : key.configuration)
@@ -179,6 +176,7 @@ int sectile::tool::runBundleList(const CommandLine &line) {
                                      {"long_axis", key.longAxis},
                                      {"debug", key.debug},
                                      {"checked", key.checked},
+                                     {"config", key.described},
                                      {"configuration", std::move(words)},
                                      {"code_bytes", artifact.bytes.size()},
                                      {"threads", artifact.plan.threads},
@@ -251,7 +249,7 @@ int sectile::tool::runBundleMerge(const CommandLine &line) {
   const std::string path = *line.argument(0);
   checkWritable(path);
   const auto first = open(line, 1), second = open(line, 2);
-  BundleWriter writer(aboutOf(*first));
+  BundleWriter writer(aboutOf(*first), first->isCompressed() || second->isCompressed());
   for (const auto &bundle : {first, second}) {
     for (const auto &[key, artifact] : bundle->contents())
       writer.add(key, artifact);
@@ -279,7 +277,7 @@ int sectile::tool::runBundleStrip(const CommandLine &line) {
     wanted.insert(target.str());
     rest = others;
   }
-  BundleWriter writer(aboutOf(*bundle));
+  BundleWriter writer(aboutOf(*bundle), bundle->isCompressed());
   std::set<std::string> chips;
   for (const auto &[key, artifact] : contents)
     if (wanted.contains(key.target)) {

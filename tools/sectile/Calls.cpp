@@ -1,8 +1,10 @@
 // Reads files of calls.
 #include "tools/sectile/Calls.h"
+#include "kernels/Use.h"
 #include "tools/File.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"
+#include "llvm/Support/JSON.h"
 #include <algorithm>
 #include <optional>
 #include <sectile/error.h>
@@ -86,4 +88,77 @@ std::vector<Case> sectile::tool::readCases(const std::string &path,
     throw InputError("--file: '" + path + "' has no shapes" +
                      (kernels.empty() ? "" : " for these kernels"));
   return cases;
+}
+
+// One call as CallRecorder writes it.
+static Invocation recordedCall(const llvm::json::Value &value) {
+  const auto wrong = [] { return InputError("is not what SECTILE_RECORD writes"); };
+  const auto numbersIn = [&](const llvm::json::Array *list) {
+    if (!list)
+      throw wrong();
+    Shape numbers;
+    for (const llvm::json::Value &number : *list) {
+      if (!number.getAsInteger())
+        throw wrong();
+      numbers.push_back(*number.getAsInteger());
+    }
+    return numbers;
+  };
+  const llvm::json::Object *call = value.getAsObject();
+  const auto name = call ? call->getString("kernel") : std::nullopt;
+  const llvm::json::Object *tensors = call ? call->getObject("tensors") : nullptr,
+                           *options = call ? call->getObject("options") : nullptr;
+  if (!name || !tensors || !options)
+    throw wrong();
+  const KernelSpec &kernel = findKernel(name->str());
+  KernelOptions given;
+  for (const auto &[option, text] : *options) {
+    if (!text.getAsString())
+      throw wrong();
+    if (!text.getAsString()->empty()) // else by the call
+      given[option.str()] = text.getAsString()->str();
+  }
+  NamedTensors inputs, outputs;
+  for (const auto &[argument, type] : *tensors) {
+    const llvm::json::Object *object = type.getAsObject();
+    const auto dtype = object ? object->getString("dtype") : std::nullopt;
+    AnyTensor tensor;
+    if (!dtype || !parseDType(dtype->str()))
+      throw wrong();
+    tensor.dtype = *parseDType(dtype->str());
+    tensor.extents = numbersIn(object->getArray("shape"));
+    const bool isGiven = object->get("strides");
+    tensor.strides = isGiven ? numbersIn(object->getArray("strides")) : Shape();
+    if (isGiven && tensor.strides.size() != tensor.extents.size())
+      throw wrong();
+    const std::string text = argument.str();
+    const auto spec = std::ranges::find(kernel.arguments, text, &ArgumentSpec::name);
+    if (spec == kernel.arguments.end())
+      throw InputError(kernel.name + ": there is no argument '" + text + "'");
+    if (!spec->output)
+      inputs[text] = std::move(tensor);
+    else if (isGiven) // else the call allocated it
+      outputs[text] = std::move(tensor);
+  }
+  return callOn(kernel, inputs, given, outputs);
+}
+
+std::vector<Invocation> sectile::tool::readRecordedCalls(const std::string &path) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(readFile(path));
+  if (!value)
+    throw InputError("--from: '" + path + "': " + llvm::toString(value.takeError()));
+  const llvm::json::Array *list = value->getAsArray();
+  std::vector<Invocation> calls;
+  for (std::size_t i = 0; list && i < list->size(); ++i)
+    try {
+      calls.push_back(recordedCall((*list)[i]));
+    } catch (const InputError &error) {
+      throw InputError("--from: '" + path + "': call " + std::to_string(i + 1) + ": " +
+                       error.what());
+    }
+  if (calls.empty())
+    throw InputError("--from: '" + path +
+                     "' has no calls: SECTILE_RECORD=FILE has a program write "
+                     "those of the library's kernels that it makes");
+  return calls;
 }

@@ -21,4 +21,7 @@ struct Case {
 std::vector<Case> readCases(const std::string &path, const std::vector<std::string> &kernels,
                             const std::string &dtype);
 
+// The calls of a file that SECTILE_RECORD wrote. Throws InputError.
+std::vector<Invocation> readRecordedCalls(const std::string &path);
+
 } // namespace sectile::tool
