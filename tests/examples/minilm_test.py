@@ -38,7 +38,7 @@ def refused(*words, says, status=1, program=minilm, **environment):
 def build_bundle(*options):
     with open("calls.txt", "w") as file:
         file.write(output(minilm, "model", "--calls", *SMALL, *options))
-    output(sectile, "build", "--file", "calls.txt", "--target", "sm_80,sm_90a", "-o", "app.sectile")
+    output(sectile, "build", "--exact", "--file", "calls.txt", "--target", "sm_80,sm_90a", "-o", "app.sectile")
 
 
 def test_a_bundle_has_the_code_of_every_batch():
