@@ -261,6 +261,19 @@ SECTILE_API sectile_status sectile_call_run(sectile_call *call, sectile_stream *
                                             const DLTensor *const *others);
 SECTILE_API void sectile_call_release(sectile_call *call);
 
+// Code and kernels of yours -----------------------------------------------------------------------
+
+// Adds a bundle, a file of code that was compiled beforehand, to this process until it ends: a
+// launch whose code it has takes that. SECTILE_INVALID for a file that cannot be read, that others
+// could have written, or that is no bundle of this version.
+SECTILE_API sectile_status sectile_bundle_load(const char *path);
+// The same for one in memory, which must stay as it is. Errors call it `name`; NULL: none.
+SECTILE_API sectile_status sectile_bundle_load_memory(const void *bundle, size_t bytes,
+                                                      const char *name);
+// Loads a shared library of kernels and has it register them (docs/own-kernels.md); they are
+// operations from then on. SECTILE_INVALID for a file that is none.
+SECTILE_API sectile_status sectile_load_library(const char *path);
+
 #ifdef __cplusplus
 }
 #endif

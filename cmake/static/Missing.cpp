@@ -1,4 +1,5 @@
-// Two functions that LLVM's archives refer to, for the library that has LLVM inside and runs on glibc 2.34.
+// Two functions that LLVM's archives refer to, for the library that has LLVM inside and runs on
+// glibc 2.34.
 #include "llvm/Passes/PassBuilder.h"
 #include <cstdint>
 #include <cstdlib>

@@ -20,8 +20,15 @@ def text_of(path):
 headers = [path for folder in folders for path in glob.glob(os.path.join(folder, "sectile/**/*.h"), recursive=True)]
 public = "\n".join(map(text_of, headers))
 declared = set(re.findall(r"[A-Za-z_]\w*", public + text_of(programs)))
-listed = subprocess.run(["nm", "-DCg", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-symbols = [line.split(" ", 2)[2] for line in listed.splitlines()]
+listed = subprocess.run(["nm", "-DCg", "--defined-only", "--without-symbol-versions", library], capture_output=True, text=True, check=True).stdout
+# Lines of the version itself have no name's type of code or data.
+symbols = [line.split(" ", 2)[2] for line in listed.splitlines() if line.split(" ", 2)[1] != "A"]
+interface = set(re.findall(r"^SECTILE_API .*?\b(sectile_\w+)\(",
+                           "\n".join(map(text_of, glob.glob(os.path.join(folders[-1], "sectile.h")))), re.M))
+assert interface, "the last folder is that of the C interface"
+missing = interface - set(symbols)
+assert not missing, f"declared in sectile.h and not exported: {missing}"
+symbols = [symbol for symbol in symbols if symbol not in interface]
 
 for symbol in symbols:
     name = re.sub(r"^(typeinfo name|typeinfo|vtable) for |\[abi:\w+\]", "", symbol)

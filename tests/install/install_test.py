@@ -66,9 +66,15 @@ with tempfile.TemporaryDirectory() as folder:
 
     loads(os.path.join(project, "libmine.so"))
 
-    # By another compiler, too, where there is one: the library does not mind.
+    # From C.
     where = {"PKG_CONFIG_PATH": os.path.join(prefix, "lib/pkgconfig")}
     options = run("pkg-config", "--cflags", "--libs", "sectile", **where).split()
+    run(compiler.replace("clang++", "clang").replace("g++", "gcc"), "-std=c11",
+        os.path.join(prefix, "share/doc/sectile/examples/c/softmax.c"), "-o", os.path.join(folder, "softmax"), *options,
+        f"-Wl,-rpath,{prefix}/lib")
+    assert "0.250 0.250" in run(os.path.join(folder, "softmax"), SECTILE_DEVICE="interpreter")
+
+    # By another compiler, too, where there is one: the library does not mind.
     assert run("pkg-config", "--modversion", "sectile", **where).strip() == version
     for other in {compiler, shutil.which("g++") or compiler}:
         program = os.path.join(folder, "catches")
