@@ -264,7 +264,8 @@ TEST_P(ProductCounters, BlocksOfCodesAndTheirScales) {
                             dtype};
       const Counted counters = count(test);
       const std::uint64_t m = field(test, "m"), n = field(test, "n");
-      expectReadOf(counters, {{"a", 128 * 256 * (256 / n)}, {"b", 256 * 256 * (128 / m)}});
+      const char *const right = field(test, "copy_first") ? "scratch" : "b";
+      expectReadOf(counters, {{"a", 128 * 256 * (256 / n)}, {right, 256 * 256 * (128 / m)}});
       const std::uint64_t blocks = counters.blocks * 2, warps = field(test, "warps");
       EXPECT_LE(counters.read.at("a_scales"), blocks * warps * m * 2 * 4) << counters.text();
       // A persistent program's threads load one scale for each of the rows that they have, of two
