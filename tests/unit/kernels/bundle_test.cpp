@@ -1,6 +1,7 @@
 // Every kernel of the registry from a bundle: the code that was built for the call gives the bits
 // that the compiler's code gives, and code that assumes nothing of the arguments gives right ones.
 // Each kernel on one of the chips in turn, with SECTILE_TEST_ALL=1 on all.
+#include "EveryKernel.h"
 #include "RandomCase.h"
 #include "kernels/BundleBuilder.h"
 #include "kernels/Use.h"
@@ -148,13 +149,6 @@ TEST_P(BundledKernel, CodeForAnyArgumentsIsRight) {
   }
 }
 
-std::vector<std::string> kernelNames() {
-  std::vector<std::string> names;
-  for (const KernelSpec &kernel : kernelRegistry())
-    names.push_back(kernel.name);
-  return names;
-}
-std::string caseName(const testing::TestParamInfo<std::string> &info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Bundles, BundledKernel, testing::ValuesIn(kernelNames()), caseName);
 
 } // namespace

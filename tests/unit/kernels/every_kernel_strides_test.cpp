@@ -1,6 +1,7 @@
 // Every kernel of the registry on arguments with strides: with gaps between rows, with no dense
 // axis, and with rows more than 2^31 elements apart, where memory between them is reserved, never
 // touched: the host has none for it.
+#include "EveryKernel.h"
 #include "RandomCase.h"
 #include <gmock/gmock.h>
 
@@ -50,13 +51,6 @@ protected:
   }
 };
 
-std::vector<std::string> kernelNames() {
-  std::vector<std::string> names;
-  for (const KernelSpec &kernel : kernelRegistry())
-    names.push_back(kernel.name);
-  return names;
-}
-std::string caseName(const testing::TestParamInfo<std::string> &info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Strides, EveryKernel, testing::ValuesIn(kernelNames()), caseName);
 
 TEST_P(EveryKernel, WithGapsBetweenRows) { expectRightAs(Spread::rows, "virtual:sm_90a"); }

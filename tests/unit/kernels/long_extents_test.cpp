@@ -1,6 +1,7 @@
 // No library kernel refuses an extent that memory holds: the grids that all of them would be
 // launched with, axis by axis, and some launches beyond what a device takes along y and z.
 #include "../Processes.h"
+#include "EveryKernel.h"
 #include "KernelTest.h"
 #include "kernels/Use.h"
 #include <sectile/error.h>
@@ -34,13 +35,6 @@ bool isLaunched(const Grid &grid) {
   };
   return fits(grid.x, grid.y, grid.z) || fits(grid.y, grid.x, grid.z) ||
          fits(grid.z, grid.y, grid.x);
-}
-
-std::vector<std::string> kernelNames() {
-  std::vector<std::string> names;
-  for (const KernelSpec &kernel : kernelRegistry())
-    names.push_back(kernel.name);
-  return names;
 }
 
 class LongExtents : public testing::TestWithParam<std::string> {};
