@@ -106,7 +106,7 @@ Kernel stickBreaking{"stick_breaking_attention",
                        auto later = zeros<float>(m);
                        auto output = zeros<float>(m, width);
                        const Int blocks = band.keyBlocks(block * m, m, n).end;
-                       for (auto step : range(0, blocks)) {
+                       for (auto step : range(0, blocks, {.warp_specialize = config.warps == 8})) {
                          const Int at = blocks - 1 - step;
                          const BandBlock here{band, block * m, m, at * n, n};
                          const Breaks breaks(scoresOf<T>(query, keyTiles.load(at, 0), scale, here));

@@ -92,9 +92,10 @@ static scf::ForOp lastIteration(OpBuilder &builder, scf::ForOp loop, unsigned nu
   Value last = arith::MaxSIOp::create(
       builder, loc, tile::createToFit<arith::AddIOp>(builder, loc, first, way), first);
   auto found = scf::ForOp::create(builder, loc, last, end, step, loop.getResult(number));
-  found->setAttr(hints::warpSpecialize, builder.getBoolAttr(true));
-  if (Attribute stages = loop->getAttr(cta::stagesAttr))
-    found->setAttr(cta::stagesAttr, stages);
+  for (StringRef hint : {hints::warpSpecialize, cta::stagesAttr})
+    if (Attribute asked = loop->getAttr(hint))
+      found->setAttr(hint, asked);
+  found->setAttr(onceAttr, builder.getUnitAttr());
   return found;
 }
 

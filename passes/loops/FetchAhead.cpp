@@ -9,15 +9,8 @@
 // Where a target has no asynchronous copies, registers carry the data: the loads of the next use
 // are issued before an iteration computes, and stored into the channel after it.
 //
-// A loop's early dot is done an iteration ahead as well, and so is all that has to do with the
-// channels that it reads:
-//
-//   prologue: also issue use depth-1; wait for use 0; early dot of iteration 0
-//   loop, use i: wait for use i+1; issue use i + depth; early dot of iteration i+1; compute
-//
-// The last iteration does one that nobody reads, of zeros.
-//
-// Where a producer partition has the copies made, it runs ahead by itself:
+// With one buffer, as for a loop of at most one iteration, and where a producer partition has the
+// copies made, which runs ahead by itself:
 //
 //   loop, use i: issue use i; wait for use i; compute
 //
@@ -180,20 +173,17 @@ public:
         ahead(producer == Producer::Copies      ? depth - 1
               : producer == Producer::Registers ? 1
                                                 : 0),
-        slices{AddressSlice(loop), AddressSlice(loop)}, early(plan.early), from(plan.continued) {
+        slice(loop), from(plan.continued) {
     if (ahead > 0)
       for (const FetchedLoad &load : plan.loads)
-        slices[load.isEarly].add(load.load);
+        slice.add(load.load);
     makeGroups(plan.loads);
   }
 
   SmallVector<Ring> run() {
     OpBuilder builder(loop);
     makeChannels(builder);
-    SmallVector<Value> next = prologue(builder);
-    if (early)
-      next.push_back(begin(builder));
-    carryAhead(builder, next);
+    carryAhead(builder, prologue(builder));
     steadyState();
     SmallVector<Ring> rings;
     const ValueRange counts = loop.getResults().take_back(numCounters);
@@ -208,8 +198,7 @@ private:
   /// Loads that are waited for together, in the order of their first uses.
   struct Group {
     Operation *consumer; ///< in the loop's body
-    bool isEarly;        ///< as its loads are
-    bool isDelayed;      ///< likewise
+    bool isDelayed;      ///< as its loads are
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
     unsigned counter = 0;          ///< the number of its counter among those that the loop carries
@@ -232,18 +221,17 @@ private:
       }
       Group *group = nullptr;
       for (Group &other : groups)
-        if (other.isEarly == load.isEarly && other.isDelayed == isDelayed(load) &&
-            slotsOf(other) == load.slots(depth) &&
+        if (other.isDelayed == isDelayed(load) && slotsOf(other) == load.slots(depth) &&
             (other.consumer == consumer || ahead > 1 || producer != Producer::Copies))
           group = &other;
       if (!group)
-        group = &groups.emplace_back(Group{consumer, load.isEarly, isDelayed(load), {}, {}});
+        group = &groups.emplace_back(Group{consumer, isDelayed(load), {}, {}});
       group->loads.push_back(&load);
       if (consumer->isBeforeInBlock(group->consumer))
         group->consumer = consumer;
     }
     llvm::sort(groups, [](const Group &a, const Group &b) {
-      return a.isEarly != b.isEarly ? a.isEarly : a.consumer->isBeforeInBlock(b.consumer);
+      return a.consumer->isBeforeInBlock(b.consumer);
     });
     // Rings of one depth are counted together. Warps that run ahead may be at different uses of
     // different channels when the loop is done.
@@ -316,48 +304,18 @@ private:
               tile::createToFit<arith::AddIOp>(builder, loc, first, distance));
       return map;
     };
-    // The first use is always read.
-    auto issueEarly = [&](unsigned use) {
-      IRMapping map = mapOf(use);
-      issue(builder, /*isEarly=*/true, map, use, insideOf(use), use ? insideOf(use - 1) : Value());
-    };
-    if (early)
-      issueEarly(0);
     SmallVector<Value> carried(loop.getInitArgs());
     for (unsigned use = 0; use < ahead; ++use) {
-      if (early)
-        issueEarly(use + 1);
       IRMapping map = mapOf(use);
       map.map(loop.getRegionIterArgs(), carried);
-      Value inside = insideOf(use);
-      fill(builder, issue(builder, /*isEarly=*/false, map, use, inside, inside), use);
-      for (unsigned n : slice().carriedNumbers())
+      fill(builder, issue(builder, map, use, insideOf(use)), use);
+      for (unsigned n : slice.carriedNumbers())
         carried[n] = map.lookupOrDefault(loop.getYieldedValues()[n]);
     }
     SmallVector<Value> next;
-    for (unsigned n : slice().carriedNumbers())
+    for (unsigned n : slice.carriedNumbers())
       next.push_back(carried[n]);
     return next;
-  }
-
-  // Does the early dot of the first iteration.
-  cta::DotOp begin(OpBuilder &builder) {
-    auto first = cast<cta::DotOp>(builder.clone(*early));
-    OpBuilder before(first), after(first->getContext());
-    after.setInsertionPointAfter(first);
-    Value use = number(before, before.getI32Type(), 0);
-    for (const Group &group : groups) {
-      if (!group.isEarly)
-        continue;
-      auto wait = waitFor(before, group, use);
-      for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers()))
-        for (const BufferUse &reader : load->uses)
-          readBuffer(before,
-                     {&first->getOpOperand(reader.operand->getOperandNumber()), reader.order},
-                     buffer);
-      cta::ReleaseOp::create(after, first.getLoc(), group.channels, use, /*previous=*/false);
-    }
-    return first;
   }
 
   cta::WaitOp waitFor(OpBuilder &builder, const Group &group, Value use) {
@@ -392,17 +350,14 @@ private:
     Operation *terminator = loop.getBody()->getTerminator();
     SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
     SmallVector<Value> yielded;
-    // Before all else, so that it runs beside the rest of the iteration.
-    if (early)
-      early->moveBefore(loop.getBody(), loop.getBody()->begin());
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
-      group.use = useOf(builder, group, group.isEarly);
-      if (producer == Producer::Partition) {
+      group.use = useOf(builder, group, 0);
+      if (ahead == 0) {
         addressesBefore(group);
         IRMapping map;
         Value always = number(builder, builder.getI1Type(), 1);
-        issueGroup(builder, group, map, 0, always, always);
+        issueGroup(builder, group, map, 0, always);
       }
       auto wait = waitFor(builder, group, group.use);
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
@@ -413,11 +368,6 @@ private:
       }
       if (i == 0 && ahead > 0)
         yielded = issueAhead(builder);
-    }
-    if (early) {
-      Value known = arguments.drop_back(numCounters).back();
-      early.getResult().replaceAllUsesWith(known);
-      yielded.push_back(early);
     }
     OpBuilder end(terminator);
     for (Value counter : counters)
@@ -463,24 +413,15 @@ private:
     Location loc = loop.getLoc();
     Value iv = loop.getInductionVar();
     Operation *terminator = loop.getBody()->getTerminator();
-    auto mapAhead = [&](unsigned count) {
-      Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
-                                                        number(builder, iv.getType(), count));
-      IRMapping map;
-      map.map(iv, tile::createToFit<arith::AddIOp>(builder, loc, iv, distance));
-      return map;
-    };
-    Value inside = isInside(builder, iv, ahead);
-    if (early) {
-      IRMapping map = mapAhead(ahead + 1);
-      issue(builder, /*isEarly=*/true, map, ahead + 1, isInside(builder, iv, ahead + 1), inside);
-    }
-    IRMapping map = mapAhead(ahead);
-    for (auto [k, n] : llvm::enumerate(slice().carriedNumbers()))
+    Value distance = tile::createToFit<arith::MulIOp>(builder, loc, loop.getStep(),
+                                                      number(builder, iv.getType(), ahead));
+    IRMapping map;
+    map.map(iv, tile::createToFit<arith::AddIOp>(builder, loc, iv, distance));
+    for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
       map.map(loop.getRegionIterArgs()[n], loop.getRegionIterArgs()[numCarried + k]);
-    SmallVector<Value> loaded = issue(builder, /*isEarly=*/false, map, ahead, inside, inside);
+    SmallVector<Value> loaded = issue(builder, map, ahead, isInside(builder, iv, ahead));
     SmallVector<Value> yielded;
-    for (unsigned n : slice().carriedNumbers())
+    for (unsigned n : slice.carriedNumbers())
       yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
     OpBuilder end(terminator);
     fill(end, loaded, ahead);
@@ -488,11 +429,9 @@ private:
   }
 
   // Computes the addresses of one iteration and copies what is there, or gives it. Where that
-  // iteration is not `inside` the loop nothing may be read. Somebody waits for the use where
-  // `isAwaited`, or always where that is null.
-  SmallVector<Value> issue(OpBuilder &builder, bool isEarly, IRMapping &map, unsigned later,
-                           Value inside, Value isAwaited) {
-    for (Operation *op : slices[isEarly].inOrder()) {
+  // iteration is not `inside` the loop nothing may be read, and nobody waits for it.
+  SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, unsigned later, Value inside) {
+    for (Operation *op : slice.inOrder()) {
       Operation *clone = builder.clone(*op, map);
       clone->walk([](Operation *inner) {
         if (isIntegerDivision(inner))
@@ -502,13 +441,12 @@ private:
     }
     SmallVector<Value> loaded;
     for (const Group &group : groups)
-      if (group.isEarly == isEarly)
-        llvm::append_range(loaded, issueGroup(builder, group, map, later, inside, isAwaited));
+      llvm::append_range(loaded, issueGroup(builder, group, map, later, inside));
     return loaded;
   }
 
   SmallVector<Value> issueGroup(OpBuilder &builder, const Group &group, IRMapping &map,
-                                unsigned later, Value inside, Value isAwaited) {
+                                unsigned later, Value inside) {
     SmallVector<Value> loaded;
     const Value slot = producer == Producer::Registers ? Value() : useOf(builder, group, later);
     for (auto [fetched, channel] : llvm::zip(group.loads, group.channels)) {
@@ -523,8 +461,7 @@ private:
         continue;
       }
       if (fetched->byEngine())
-        copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
-                     isAwaited);
+        copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside);
       else
         copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
       load->erase();
@@ -584,20 +521,19 @@ private:
                                   vector);
   }
 
-  // The engine copies nothing at all where nobody waits for it. Where somebody does, and the
-  // iteration is not inside the loop or the load's condition is false, it gives zeros.
+  // The engine copies nothing at all where the iteration is not inside the loop. Where it is, and
+  // the load's condition is false, it gives zeros.
   static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
-                           tile::LoadBlockOp load, Value buffer, Value inside, Value isAwaited) {
+                           tile::LoadBlockOp load, Value buffer, Value inside) {
     const Location loc = load.getLoc();
     SmallVector<Value> offsets =
         fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
-    const Value isRead = load.getWhen() ? load.getWhen() : inside;
-    if (isRead != isAwaited)
+    if (Value isRead = load.getWhen(); isRead && isRead != inside)
       moveOutsideUnless(builder, loc, isRead, offsets);
-    if (isAwaited && constantInt(isAwaited).value_or(0))
-      isAwaited = {};
+    if (constantInt(inside).value_or(0))
+      inside = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
-                                   /*barriers=*/Value(), /*index=*/Value(), isAwaited,
+                                   /*barriers=*/Value(), /*index=*/Value(), inside,
                                    /*expects=*/0, fetched.isShared,
                                    fetched.hasLines() ? extentsOfLines(load.getType())
                                                       : DenseI64ArrayAttr());
@@ -617,14 +553,11 @@ private:
     cta::ReleaseOp::create(builder, last->getLoc(), group.channels, group.use, /*previous=*/false);
   }
 
-  const AddressSlice &slice() const { return slices[false]; }
-
   scf::ForOp loop;
   const Producer producer;
   const unsigned depth, ahead; ///< buffers, and iterations that loads are issued ahead
   unsigned numCarried = 0;
-  AddressSlice slices[2]; ///< that of what early dots read carries nothing
-  cta::DotOp early;
+  AddressSlice slice;
   const Ring *from;
   SmallVector<Group> groups;
   unsigned numCounters = 0;

@@ -25,8 +25,6 @@ struct FetchedLoad {
   std::optional<TensorBlock> tensor = {};
   /// Whether the other block of the cluster copies the same at the same time.
   bool isShared = false;
-  /// Whether the loop's early dot reads it: in each iteration the use of the next one.
-  bool isEarly = false;
   /// Whether a dot still in flight reads the slot during the next iteration, so that the ring needs
   /// one more slot.
   bool outlivesIteration = false;
@@ -70,9 +68,6 @@ struct Ring {
 /// Makes each load of the plan a channel, and gives their rings. Replaces the loop. Copies are
 /// issued depth - 1 iterations ahead of what reads them, so that they need two buffers and more;
 /// registers do with one.
-///
-/// The operands of the plan's early dot are invariant in the loop or fetched, and its sums begin as
-/// zeros. Each iteration does that of the next one, and the loop carries its result.
 llvm::SmallVector<Ring> fetchAhead(const LoopPlan &plan);
 
 /// Whether the loop computes the addresses of a load from what it carries.

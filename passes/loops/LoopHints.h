@@ -28,6 +28,9 @@ namespace sectile {
 /// On loops: warpgroups start their dots in turn.
 inline constexpr llvm::StringLiteral takesTurnsAttr = "cta.takes_turns";
 
+/// On loops: they have at most one iteration, so that there is none to fetch ahead.
+inline constexpr llvm::StringLiteral onceAttr = "cta.once";
+
 /// On an integer division that is computed ahead, for an iteration that may never come. It may be
 /// by zero where the program does not divide at all, so nobody reports it.
 inline constexpr llvm::StringLiteral computedAheadAttr = "sectile.computed_ahead";

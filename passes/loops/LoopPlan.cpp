@@ -47,6 +47,70 @@ cta::BufferType engineBufferOf(Operation *load, Value tile) {
   return *engineBuffer(tileType(tile), denseAxis(cast<tile::LoadBlockOp>(load), tile));
 }
 
+} // namespace
+
+/// Whether the kernel may write what a load reads, in the outermost loop around it or before: the
+/// engine reads memory through a proxy of its own, which does not see that.
+static bool mayBeWrittenBefore(Operation *load, AddressAnalysis &addresses) {
+  Operation *outermost = outermostAround(load->getParentOfType<scf::ForOp>());
+  const GlobalAccess read = *addresses.accessOf(load);
+  return anyIn(load->getParentOfType<func::FuncOp>(), [&](Operation *op) {
+    std::optional<GlobalAccess> access = addresses.accessOf(op);
+    Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
+    return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
+           addresses.mayEverOverlap(*access, read);
+  });
+}
+
+std::string whyNotByEngine(Operation *op, Value tile, const ContiguityAnalysis &contiguity,
+                           AddressAnalysis &addresses, const Target &target) {
+  if (!target.tensorCopy)
+    return "there is no copy engine, and threads copy a block in its own dimensions only";
+  auto load = dyn_cast<tile::LoadBlockOp>(op);
+  if (!load)
+    return "it is by pointers, not from a view";
+  auto loop = cast<scf::ForOp>(load->getParentOp());
+  bool inBranch = false;
+  for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
+       around = around->getParentOp()) {
+    if (isa<scf::IfOp>(around))
+      inBranch = true;
+    else if (!isa<scf::ForOp>(around) || inBranch)
+      return "its loop is within a branch of another loop, or within a loop without a count";
+  }
+  if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
+    return "it has a hint for the cache";
+  if (mayBeWrittenBefore(load, addresses))
+    return "the kernel may write it before";
+  std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
+  if (!why.empty())
+    return why;
+  if (std::string none = whyNoBoxes(tileType(tile), denseAxis(load, tile)); !none.empty())
+    return none;
+  const cta::BufferType buffer = engineBufferOf(load, tile);
+  const TensorBoxes boxes =
+      *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
+  return tile == load.getResult() || boxes.hasWholeColumns() ? "" : "it has too many lines";
+}
+
+std::optional<SmallVector<FetchedLoad>> loadsByEngine(scf::ForOp loop, const SharedTiles &tiles,
+                                                      const ContiguityAnalysis &contiguity,
+                                                      const Target &target) {
+  AddressAnalysis addresses(loop->getParentOfType<func::FuncOp>());
+  SmallVector<FetchedLoad> loads;
+  for (const auto &[root, tile] : tiles) {
+    Operation *load = loadOf(root);
+    if (!load || load->getBlock() != loop.getBody())
+      continue;
+    if (!whyNotByEngine(load, root, contiguity, addresses, target).empty())
+      return std::nullopt;
+    loads.push_back({load, root, engineBufferOf(load, root), tile.uses});
+  }
+  return loads;
+}
+
+namespace {
+
 class Planner {
 public:
   Planner(scf::ForOp loop, unsigned stages, const SharedTiles &tiles, ArrayRef<Ring> rings,
@@ -60,7 +124,7 @@ public:
   LoopPlan run() {
     fetchOperands();
     if (target.asyncCopy) {
-      plan.depth = plan.stages;
+      plan.depth = loop->hasAttr(onceAttr) ? 1 : plan.stages;
       const ComputedFrom computed = computedFrom();
       fetchComputedFrom(computed.loads);
       if (hints::asksForProducer(loop)) {
@@ -68,13 +132,12 @@ public:
         addMasks(computed.masks);
       }
       copyByEngine();
-      const std::string whyNotEarly = doDotEarly();
-      if (plan.early || !(leaveToProducer() || keepDotInFlight())) {
+      if (!leaveToProducer() && !keepDotInFlight()) {
         makeRoomAround();
         leaveOut(computed.loads);
       }
       plan.takesTurns = canTakeTurns();
-      sayWhyComplete(whyNotEarly);
+      sayWhyComplete();
     } else {
       // Registers hold what operands are computed from already.
       plan.depth = resources.depthThatFits(plan.loads, plan.stages > 2 ? 2 : 1, kernel);
@@ -153,7 +216,7 @@ private:
     const auto fits = [&](ArrayRef<FetchedLoad> loads) {
       return resources.depthThatFits(loads, plan.depth, loop) == plan.depth;
     };
-    if (plan.early || fits(plan.loads))
+    if (fits(plan.loads))
       return;
     SmallVector<FetchedLoad> fewer;
     SmallVector<Operation *> left;
@@ -263,47 +326,8 @@ private:
     return {};
   }
 
-  /// Why the copy engine cannot copy a load; empty when it can.
-  std::string whyNotByEngine(Operation *op, Value tile) {
-    if (!target.tensorCopy)
-      return "there is no copy engine, and threads copy a block in its own dimensions only";
-    auto load = dyn_cast<tile::LoadBlockOp>(op);
-    if (!load)
-      return "it is by pointers, not from a view";
-    bool inBranch = false;
-    for (Operation *around = loop->getParentOp(); !isa<func::FuncOp>(around);
-         around = around->getParentOp()) {
-      if (isa<scf::IfOp>(around))
-        inBranch = true;
-      else if (!isa<scf::ForOp>(around) || inBranch)
-        return "its loop is within a branch of another loop, or within a loop without a count";
-    }
-    if (load.getCache() != tile::Cache::Default || load.getEviction() != tile::Eviction::Normal)
-      return "it has a hint for the cache";
-    if (mayBeWrittenBefore(load))
-      return "the kernel may write it before";
-    std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
-    if (!why.empty())
-      return why;
-    if (std::string none = whyNoBoxes(tileType(tile), denseAxis(load, tile)); !none.empty())
-      return none;
-    const cta::BufferType buffer = engineBufferOf(load, tile);
-    const TensorBoxes boxes =
-        *planTensorBoxes(buffer.getLayout().getLayout(), cta::elementBits(buffer));
-    return tile == load.getResult() || boxes.hasWholeColumns() ? "" : "it has too many lines";
-  }
-
-  /// Whether the kernel may write what a load reads, in the outermost loop around it or before: the
-  /// engine reads memory through a proxy of its own, which does not see that.
-  bool mayBeWrittenBefore(Operation *load) {
-    Operation *outermost = outermostAround(loop);
-    const GlobalAccess read = *addresses.accessOf(load);
-    return anyIn(kernel, [&](Operation *op) {
-      std::optional<GlobalAccess> access = addresses.accessOf(op);
-      Operation *top = outermost->getBlock()->findAncestorOpInBlock(*op);
-      return access && access->writes && top && !outermost->isBeforeInBlock(top) &&
-             addresses.mayEverOverlap(*access, read);
-    });
+  std::string whyNotByEngine(Operation *load, Value tile) {
+    return sectile::whyNotByEngine(load, tile, contiguity, addresses, target);
   }
 
   /// Why the engine does not copy a load that is fetched ahead; empty when it does. Threads may
@@ -343,62 +367,6 @@ private:
     plan.byEngine = true;
     for (FetchedLoad &load : plan.loads)
       load.buffer = engineBufferOf(load.load, load.tile);
-  }
-
-  /// Has each iteration do one of the loop's two dots for the next one, so that it runs beside the
-  /// rest of the iteration, and the other dot beside what comes then. The early one multiplies what
-  /// no iteration before has changed; the late one multiplies, from registers, what follows from
-  /// its result, and adds to sums that the loop carries. Gives the reason where they run beside no
-  /// other work; none where other blocks run beside them.
-  std::string doDotEarly() {
-    const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
-    // The uses of a channel are counted on from one run of its loop to the next: all alike.
-    if (dots.size() != 2 || loop->getParentOfType<LoopLikeOpInterface>())
-      return "without a producer (warp_specialize), only two dots of a loop that is in no other "
-             "loop do";
-    cta::DotOp early = dots[0], late = dots[1];
-    // No need to look at how the second follows from the first: that there is nothing else to do
-    // beside them does no harm.
-    if (!loop.isDefinedOutsideOfLoop(early.getAcc()) || !beginsAsZeros(early))
-      return "the first dot of the loop does not begin with zeros";
-    if (!carriedSums(late) || !isPacked(late))
-      return "the second dot of the loop does not add a product of what threads compute element by "
-             "element to sums that the loop carries";
-    auto isFetchedFor = [&](const FetchedLoad &load, cta::DotOp dot) {
-      return load.uses.size() == 1 && load.uses.front().operand->getOwner() == dot;
-    };
-    const char *whyNotFetched = "not all that the loop's dots multiply is copied ahead, each "
-                                "operand for one dot";
-    SmallVector<FetchedLoad> loads = plan.loads;
-    unsigned known = 0; // operands of the early dot
-    for (FetchedLoad &load : loads) {
-      load.isEarly = isFetchedFor(load, early);
-      load.outlivesIteration = isFetchedFor(load, late);
-      known += load.isEarly;
-      if (load.isEarly == load.outlivesIteration ||
-          (load.isEarly && followsCarried(loop, load.load)))
-        return whyNotFetched;
-    }
-    for (Value operand : {early.getA(), early.getB()})
-      known += loop.isDefinedOutsideOfLoop(operand);
-    const bool isLateFetched =
-        llvm::any_of(loads, [](const FetchedLoad &load) { return load.outlivesIteration; });
-    if (known != 2 || !isLateFetched || loads.size() < 2)
-      return whyNotFetched;
-    if (loop->hasAttr(hints::oneAccumulator)) {
-      plan.hints.push_back(hints::oneAccumulator);
-      return "";
-    }
-    if (resources.canShareMultiprocessor(early, late, plan.loads, plan.stages, loop))
-      return "";
-    if (!registersHold(early, late, plan.byEngine, target))
-      return "registers do not hold two of its results";
-    if (resources.depthThatFits(loads, plan.stages, loop) < plan.stages)
-      return "there is no room for one buffer more";
-    plan.loads = std::move(loads);
-    plan.early = early;
-    plan.inFlight = {late};
-    return "";
   }
 
   /// Has a producer partition make the copies. It runs ahead into the next tile of a loop over
@@ -550,18 +518,12 @@ private:
     return computedBefore(dot) && !tiles.contains(originOfOperand(dot.getA()).root);
   }
 
-  /// A remark where dots are complete in their own iteration: several of them, or the only one,
-  /// though it adds to what the loop carries. Beside a producer partition, they run beside each
-  /// other and the rest of the iteration.
-  void sayWhyComplete(const std::string &whyNotEarly) {
+  /// A remark where the only dot is complete in its own iteration, though it adds to what the loop
+  /// carries. Several run beside each other and the rest of the iteration.
+  void sayWhyComplete() {
     const SmallVector<cta::DotOp> dots = asynchronousDots(loop, target);
-    if (dots.empty() || plan.continued || !plan.inFlight.empty())
+    if (dots.size() != 1 || loop->hasAttr(onceAttr) || !plan.inFlight.empty())
       return;
-    if (dots.size() > 1) {
-      if (plan.producer != Producer::Partition && !whyNotEarly.empty())
-        remark(dots.front(), "this dot runs beside no other work: " + whyNotEarly);
-      return;
-    }
     if (beginsAsZeros(dots.front()))
       return;
     const std::optional<CarriedSums> sums = carriedSums(dots.front());

@@ -20,10 +20,12 @@ using Remarks = llvm::SmallVector<std::pair<mlir::Operation *, std::string>, 2>;
 struct DotSchedule {
   std::optional<DelayedPromotion> promotion = {};
   std::optional<DelayedDot> delayed = {};
+  /// Hints of the loop that it follows.
+  llvm::SmallVector<llvm::StringRef, 1> hints = {};
   Remarks remarks = {};
 };
 /// Chooses it, and changes nothing.
-DotSchedule planDots(mlir::scf::ForOp loop, const Target &target);
+DotSchedule planDots(mlir::scf::ForOp loop, unsigned stages, const Target &target);
 
 /// The second step.
 struct LoopPlan {
@@ -41,8 +43,6 @@ struct LoopPlan {
   unsigned depth = 0;
   /// The ring of a loop before that this one's only load goes on with; null where it has its own.
   const Ring *continued = nullptr;
-  /// The dot that an iteration does for the next one; null where there is none.
-  cta::DotOp early = {};
   /// Dots that are in flight while the next iteration begins. What they read takes one more slot.
   llvm::SmallVector<cta::DotOp, 2> inFlight = {};
   /// Whether warpgroups start its dots in turn, so that one multiplies while another computes.
@@ -58,6 +58,16 @@ mlir::Operation *loadOf(mlir::Value tile);
 /// The tiles that dots of a kernel will read from shared memory. Those that no plan makes channels
 /// of become buffers.
 SharedTiles tilesForDots(mlir::func::FuncOp kernel, const Target &target);
+
+/// Why the copy engine cannot copy a load of a loop's body; empty when it can.
+std::string whyNotByEngine(mlir::Operation *load, mlir::Value tile,
+                           const ContiguityAnalysis &contiguity, AddressAnalysis &addresses,
+                           const Target &target);
+/// The loads of a loop's body among `tiles`, if the engine can copy all of them.
+std::optional<llvm::SmallVector<FetchedLoad>> loadsByEngine(mlir::scf::ForOp loop,
+                                                            const SharedTiles &tiles,
+                                                            const ContiguityAnalysis &contiguity,
+                                                            const Target &target);
 
 /// Chooses it, and changes nothing. `tiles` are those of the kernel as it is, and `rings` those of
 /// the loops before that a producer partition fills.

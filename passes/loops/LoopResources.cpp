@@ -112,12 +112,6 @@ bool registersHold(const DelayedDot &delayed, const Target &target) {
                        besideTiles::rows, target);
 }
 
-bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Target &target) {
-  const Type result = early.getType();
-  return registersHold(early, {result, result, late.getA().getType(), late.getType()},
-                       byEngine ? besideTiles::rows : besideTiles::copying, target);
-}
-
 bool registersHold(cta::DotOp dot, Value computed, const Target &target) {
   return registersHold(dot, {dot.getType(), dot.getA().getType(), computed.getType()},
                        besideTiles::copying, target);

@@ -47,9 +47,6 @@ bool registersHold(const DelayedPromotion &promotion, const Target &target);
 /// The same of the last result that the delayed dot follows from, what it is to multiply in the
 /// next iteration, and its sums.
 bool registersHold(const DelayedDot &delayed, const Target &target);
-/// The same of what two dots have at once when they overlap: both results of the early one, what is
-/// made of one, and the late one's sums.
-bool registersHold(cta::DotOp early, cta::DotOp late, bool byEngine, const Target &target);
 /// The same of a dot's sums, of its a, and of what the next iteration computes before it.
 bool registersHold(cta::DotOp dot, mlir::Value computed, const Target &target);
 

@@ -226,17 +226,21 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
       overlap(loop);
       // Beside dots in flight over the end of an iteration ptxas follows no others. Where threads
       // copy, registers hold no results that wait, and it adds waits of its own.
-      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByProducer(loop))
+      if (loop.getBody()->getOps<cta::DotStartOp>().empty() && isFilledByEngine(loop))
         overlapWithin(*loop.getBody());
     }
     getOperation().walk([](cta::DotOp dot) { dot->removeAttr(inFlightAttr); });
   }
 
-  /// Whether a producer partition copies what a dot of the loop reads.
-  static bool isFilledByProducer(scf::ForOp loop) {
-    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [](cta::DotOp dot) {
-      return llvm::any_of(channelsOf(dot),
-                          [](cta::ChannelOp channel) { return channel.getBetweenWarps(); });
+  /// Whether the copy engine fills, in the loop, what a dot of it reads.
+  static bool isFilledByEngine(scf::ForOp loop) {
+    const auto copies = allIn<cta::TensorCopyBlockOp>(loop);
+    return llvm::any_of(loop.getBody()->getOps<cta::DotOp>(), [&](cta::DotOp dot) {
+      return llvm::any_of(channelsOf(dot), [&](Operation *channel) {
+        return llvm::any_of(copies, [&](cta::TensorCopyBlockOp copy) {
+          return originOf(copy.getBuffer()).owner == channel;
+        });
+      });
     });
   }
 

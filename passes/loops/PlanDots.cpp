@@ -23,19 +23,22 @@ bool keepsZero(Operation *op) {
 
 class DotPlanner {
 public:
-  DotPlanner(scf::ForOp loop, const Target &target)
-      : loop(loop), target(target), dots(asynchronousDots(loop, target)) {}
+  DotPlanner(scf::ForOp loop, unsigned stages, const Target &target)
+      : loop(loop), stages(stages), target(target), dots(asynchronousDots(loop, target)) {}
 
   DotSchedule run() {
     // Where threads copy, registers hold their addresses instead of another iteration's results.
-    if (target.tensorCopy && hints::asksForProducer(loop)) {
+    if (target.tensorCopy && hints::asksForProducer(loop))
       promoteLater();
+    if (target.tensorCopy && (hints::asksForProducer(loop) || isFetchedAhead()))
       delayLastDot();
-    }
     return std::move(schedule);
   }
 
 private:
+  /// Whether loads are planned for it. A partition fills its channels itself.
+  bool isFetchedAhead() const { return stages > 1 && !loop->getParentOfType<cta::PartitionOp>(); }
+
   void remark(Operation *at, const Twine &text) { schedule.remarks.push_back({at, text.str()}); }
 
   /// Has the result of the only dot promoted an iteration later.
@@ -139,10 +142,9 @@ private:
       return;
     cta::DotOp dot = dots.back();
     std::optional<CarriedSums> sums = carriedSums(dot);
-    // Sums that nothing rescales are waited for in the next iteration anyway.
-    if (sums && sums->rescaling.empty())
-      return;
-    if (std::string why = delay(dot, sums); !why.empty())
+    std::string why = delay(dot, sums);
+    // Sums that nothing rescales may be in flight all the same.
+    if (!why.empty() && !(sums && sums->rescaling.empty()))
       remark(dot, "this dot is done in its own iteration, beside no other work: " + why);
   }
 
@@ -164,6 +166,22 @@ private:
       return "its second operand is not a load of its own that may be made an iteration later";
     if (!registersHold(delayed, target))
       return "registers do not hold its operand for another one";
+    if (!hints::asksForProducer(loop)) {
+      if (loop->hasAttr(hints::oneAccumulator)) {
+        schedule.hints.push_back(hints::oneAccumulator);
+        return "";
+      }
+      auto kernel = loop->getParentOfType<func::FuncOp>();
+      const SharedTiles tiles = tilesForDots(kernel, target);
+      const auto loads = loadsByEngine(loop, tiles, ContiguityAnalysis(kernel), target);
+      // Registers would hold their addresses in place of its operand.
+      if (!loads)
+        return "threads copy what the loop multiplies";
+      // Other blocks run beside its dots then.
+      if (LoopResources(kernel, tiles, target)
+              .canShareMultiprocessor(delayed.after, dot, *loads, stages, loop))
+        return "";
+    }
     schedule.delayed = std::move(delayed);
     return "";
   }
@@ -201,6 +219,7 @@ private:
   }
 
   scf::ForOp loop;
+  const unsigned stages;
   const Target &target;
   const SmallVector<cta::DotOp> dots;
   DotSchedule schedule;
@@ -208,8 +227,8 @@ private:
 
 } // namespace
 
-DotSchedule planDots(scf::ForOp loop, const Target &target) {
-  return DotPlanner(loop, target).run();
+DotSchedule planDots(scf::ForOp loop, unsigned stages, const Target &target) {
+  return DotPlanner(loop, stages, target).run();
 }
 
 } // namespace sectile

@@ -43,9 +43,16 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     eraseDeadCode(getOperation());
   }
 
+  unsigned stagesFor(scf::ForOp loop) {
+    auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
+    return own ? own.getInt() : stagesOf(getOperation());
+  }
+
   void scheduleDots(scf::ForOp loop) {
-    const DotSchedule dots = planDots(loop, target);
+    const DotSchedule dots = planDots(loop, stagesFor(loop), target);
     report(dots.remarks);
+    for (StringRef hint : dots.hints)
+      loop->removeAttr(hint);
     if (dots.promotion)
       delayPromotion(loop, *dots.promotion);
     if (dots.delayed)
@@ -59,8 +66,7 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       if (loop->getParentOfType<cta::PartitionOp>()) // fills its channels itself
         continue;
-      auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
-      const unsigned stages = own ? own.getInt() : stagesOf(getOperation());
+      const unsigned stages = stagesFor(loop);
       if (stages < 2)
         continue;
       if (!contiguity) {

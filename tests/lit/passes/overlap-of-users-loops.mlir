@@ -1,13 +1,17 @@
 // Loops of attention as users write them, traced from plain sources: the last dot meets its weights a step later and is in
-// flight beside the softmax, a partition copies, and two warpgroups take turns. Without warp_specialize none of it.
+// flight beside the softmax, a partition copies, and two warpgroups take turns. Without warp_specialize all warps
+// copy, and none waits for its turn.
 // RUN: sectile-opt --sectile-pipeline --split-input-file %s | FileCheck %s
 // RUN: sed 's/cta.warp_specialize = true/cta.warp_specialize = false/' %s | sectile-opt --sectile-pipeline --split-input-file | FileCheck %s --check-prefix=PLAIN
-// RUN: sed 's/cta.warp_specialize = true/cta.warp_specialize = false/' %s | sectile-opt --sectile-pipeline --split-input-file 2>&1 | FileCheck %s --check-prefix=REMARK
-// REMARK-COUNT-2: remark: this dot runs beside no other work: without a producer (warp_specialize), only two dots of a loop that is in no other loop do
 // PLAIN-NOT: cta.partition
 // PLAIN-NOT: cta.turn_wait
 
 // One product of scores, one with the values.
+// PLAIN-LABEL: func.func @plain
+// PLAIN-COUNT-2: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @plain
 // CHECK: cta.partition
 // CHECK: cta.turn_wait
@@ -80,6 +84,11 @@ module attributes {cta.target = "sm_90a"} {
 // -----
 
 // Three dots: scores are a sum of two, as in latent attention.
+// PLAIN-LABEL: func.func @scores_in_two_parts
+// PLAIN-COUNT-3: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @scores_in_two_parts
 // CHECK: cta.partition
 // CHECK: cta.turn_wait
@@ -159,6 +168,11 @@ module attributes {cta.target = "sm_90a"} {
 // -----
 
 // The first step of the loop masks its scores.
+// PLAIN-LABEL: func.func @mask_under_a_condition
+// PLAIN-COUNT-2: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @mask_under_a_condition
 // CHECK: cta.partition
 // CHECK: cta.turn_wait
@@ -245,6 +259,11 @@ module attributes {cta.target = "sm_90a"} {
 // -----
 
 // Programs do one block after another: the producer's counters go on.
+// PLAIN-LABEL: func.func @loop_over_tiles
+// PLAIN-COUNT-2: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @loop_over_tiles
 // CHECK: cta.partition
 // CHECK: scf.for
@@ -322,6 +341,11 @@ module attributes {cta.target = "sm_90a"} {
 // -----
 
 // What follows from the weights, beside their sum.
+// PLAIN-LABEL: func.func @weights_changed_by_more
+// PLAIN-COUNT-2: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @weights_changed_by_more
 // CHECK: cta.partition
 // CHECK: cta.turn_wait
@@ -398,6 +422,11 @@ module attributes {cta.target = "sm_90a"} {
 // -----
 
 // The left operand of the last dot is the product of two tiles of halves.
+// PLAIN-LABEL: func.func @weights_by_two_operations
+// PLAIN-COUNT-2: cta.dot_start
+// PLAIN: cta.dot_wait {{.*}} {pending = 1 : i32}
+// PLAIN: math.exp2
+// PLAIN: cta.dot_wait {{.*}} behind
 // CHECK-LABEL: func.func @weights_by_two_operations
 // CHECK: cta.partition
 // CHECK: cta.turn_wait

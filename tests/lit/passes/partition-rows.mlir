@@ -7,14 +7,17 @@
 // CHECK-LABEL: func.func @weighted
 // CHECK: cta.partition
 // CHECK-COUNT-3: cta.tensor_copy
+// That of the last iteration, whose second dot comes after the loop.
+// CHECK: scf.for
+// CHECK: cta.tensor_copy
 // CHECK-NOT: cta.tensor_copy
 // CHECK: cta.mbarrier_wait
 // CHECK-NOT: tile.load
-// CHECK: cta.dot
-// CHECK-NEXT: cta.local_load {{.*}}<64xf32
-// CHECK: arith.mulf
-// CHECK: cta.dot
+// CHECK-COUNT-2: cta.dot_start
+// CHECK: cta.local_load {{.*}}<64xf32
+// CHECK: cta.dot_wait
 // CHECK: cta.mbarrier_arrive
+// CHECK: arith.mulf
 module attributes {cta.target = "sm_90a"} {
   func.func @weighted(%x: !tile.ptr<f16> {tile.divisible = 16 : i64}, %y: !tile.ptr<f16> {tile.divisible = 16 : i64},
       %w: !tile.ptr<f32> {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}, %steps: i32)

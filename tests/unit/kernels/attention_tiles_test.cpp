@@ -31,6 +31,7 @@ const std::map<std::string, unsigned> knownSpills = {
     {"attention_backward_kv gfx1100 256 16x16 bias mask softcap dropout", 387},
     {"attention_backward_kv gfx1100 64 64x64 bias mask softcap dropout", 229},
     {"attention_backward_kv sm_80 64 64x64 bias mask softcap dropout", 160},
+    {"attention_backward_kv sm_90a 128 64x128 bias", 4},
     {"attention_backward_kv sm_90a 128 64x128 bias mask softcap dropout", 340},
     {"attention_backward_kv sm_90a 128 64x128 dropout", 16},
     {"attention_backward_kv sm_90a 128 64x128 fused", 48},

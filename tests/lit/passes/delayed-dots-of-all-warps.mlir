@@ -1,55 +1,48 @@
-// Attention's two dots, which run beside softmax: the scores of an iteration are those of the next one's keys, and the sums of
-// values stay in flight until they are rescaled.
+// Attention's two dots without a producer partition: the weights of an iteration meet their values in the next one, beside
+// its scores, as where a partition copies. Nothing is in flight over the end of an iteration, so rings have no slot more.
 // RUN: sectile-opt --sectile-pipeline %s | FileCheck %s
 // RUN: sed 's/sm_90a/sm_90/' %s | sectile-opt --sectile-pipeline | FileCheck %s --check-prefix=NONE
 // RUN: sectile-opt --sectile-pipeline %s -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=PTX
 
 // NONE-NOT: cta.dot_start
 
-// Scores are waited for with the sums: in the loop there is no other wait.
 // PTX-LABEL: .entry two_dots
-// PTX: wgmma.wait_group.sync.aligned 0
 // PTX-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k16
 // PTX-NOT: wgmma.wait_group
-// PTX: wgmma.commit_group
+// PTX-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k16
+// PTX: wgmma.wait_group.sync.aligned 1
+// PTX: wgmma.wait_group.sync.aligned 0
 
-// Keys have two buffers, values three: a dot in flight reads one of them.
 // CHECK-LABEL: func.func @two_dots
 // CHECK: %[[KEYS:[^ ,]*]] = cta.channel {{.*}} : !cta.channel<2,
-// CHECK: %[[VALUES:[^ ,]*]] = cta.channel {{.*}} : !cta.channel<3,
-// Two uses of the keys are on their way, and one of the values. All are copied for whom somebody waits: zeros where the loop
-// has no such iteration.
+// CHECK: %[[VALUES:[^ ,]*]] = cta.channel {{.*}} : !cta.channel<2,
+// The first iteration multiplies zeros by zeros, which the engine copies from before the tensor.
 // CHECK: %[[ENTERED:[^ ,]*]] = arith.cmpi sgt, %{{.*}}, %c0_i32
-// CHECK: %[[FIRST:[^ ,]*]] = arith.select %[[ENTERED]], %c0_i32, %c-1073741824_i32
-// CHECK: cta.tensor_copy %{{.*}}[%[[FIRST]], %c0_i32], %{{.*}} signals %[[KEYSBARRIER:[^\[]*]][%c0_i32] {
-// CHECK: cta.tensor_copy {{.*}} signals %[[KEYSBARRIER]][%c1_i32] when %[[ENTERED]]
-// CHECK: cta.tensor_copy {{.*}} signals %[[VALUESBARRIER:[^\[]*]][%c0_i32] when %[[ENTERED]]
-// CHECK: cta.mbarrier_wait %[[KEYSBARRIER]][%c0_i32] parity %c0_i32
-// CHECK: %[[SCORES:[^ ,]*]] = cta.dot %[[Q:[^ ,]*]], %
-// CHECK: %[[SUMS:[^ ,]*]] = cta.dot_begin
-// CHECK: scf.for {{.*}} iter_args({{.*}}, %[[INFLIGHT:[^ ,]*]] = %[[SUMS]], %[[NOW:[^ ,]*]] = %[[SCORES]], %[[USE:[^ ,]*]] = %c0_i32,
-// The registers of the scores are free for the next ones before these begin.
-// CHECK-NEXT: %[[SCALED:[^ ,]*]] = arith.mulf %[[NOW]],
-// CHECK: %[[NEXTUSE:[^ ,]*]] = cta.ring_advance %[[USE]] by 1 of 2
+// CHECK: cta.tensor_copy {{.*}} signals %[[KEYSBARRIER:[^\[]*]][%c0_i32] when %[[ENTERED]]
+// CHECK: cta.tensor_copy %{{.*}}[%c-1073741824_i32, %c0_i32], %{{.*}} signals %[[VALUESBARRIER:[^\[]*]][%c0_i32] when %[[ENTERED]]
+// CHECK: scf.for {{.*}} iter_args({{.*}}, %[[SUMS:[^ ,]*]] = %cst{{[_0-9]*}}, %[[BEFORE:[^ ,]*]] = %cst{{[_0-9]*}}, %[[USE:[^ ,]*]] = %c0_i32)
 // CHECK: cta.mbarrier_wait %[[KEYSBARRIER]]
 // One barrier, before all copies.
 // CHECK: cta.barrier
 // CHECK: cta.tensor_copy {{.*}} signals %[[KEYSBARRIER]]
 // CHECK: cta.tensor_copy {{.*}} signals %[[VALUESBARRIER]]
-// CHECK: %[[NEXT:[^ ,]*]] = cta.dot_start %[[Q]],
+// CHECK: %[[SCORES:[^ ,]*]] = cta.dot_start %{{[^ ,]*}}, %
 // CHECK-NOT: cta.barrier
-// CHECK-NOT: cta.dot_wait
-// CHECK: tile.reduce %[[SCALED]]
-// CHECK: %[[WEIGHTS:[^ ,]*]] = math.exp2 %{{.*}} : tensor<128x128xf32
 // CHECK: cta.mbarrier_wait %[[VALUESBARRIER]]
-// What is packed for the dot waits for the one that reads the same registers.
-// CHECK: %[[DONE:[^ ,]*]], %[[READY:[^ ,]*]] = cta.dot_wait %[[INFLIGHT]] behind %[[WEIGHTS]]
-// CHECK-NEXT: %[[KNOWN:[^ ,]*]] = cta.dot_wait %[[NEXT]]
-// CHECK-NEXT: %[[RESCALED:[^ ,]*]] = arith.mulf %[[DONE]],
+// CHECK: %[[ADDED:[^ ,]*]] = cta.dot_start %[[BEFORE]], %{{.*}}, %[[SUMS]]
+// CHECK: %[[KNOWN:[^ ,]*]] = cta.dot_wait %[[SCORES]] {pending = 1 : i32}
+// CHECK: %[[WEIGHTS:[^ ,]*]] = math.exp2 %{{.*}} : tensor<128x128xf32
+// What is packed waits for the dot that reads the same registers.
+// CHECK-NEXT: %[[DONE:[^ ,]*]], %[[READY:[^ ,]*]] = cta.dot_wait %[[ADDED]] behind %[[WEIGHTS]]
 // CHECK-NEXT: %[[PACKED:[^ ,]*]] = arith.truncf %[[READY]]
-// CHECK-NEXT: %[[ADDED:[^ ,]*]] = cta.dot_start %[[PACKED]], %{{.*}}, %[[RESCALED]]
-// CHECK-NEXT: scf.yield %{{.*}}, %[[ADDED]], %[[KNOWN]], %[[NEXTUSE]],
-// CHECK: cta.dot_wait %{{.*}}#1
+// CHECK-NEXT: %[[RESCALED:[^ ,]*]] = arith.mulf %[[DONE]],
+// CHECK-NEXT: scf.yield %{{.*}}, %[[RESCALED]], %[[PACKED]],
+// The last values have one slot, where the rings were.
+// CHECK: cta.channel {offset = 0 : i32} : !cta.channel<1,
+// CHECK: scf.for
+// CHECK: cta.tensor_copy
+// CHECK: cta.dot %
+// CHECK-NOT: cta.channel
 
 module attributes {cta.target = "sm_90a"} {
 func.func @two_dots(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !tile.ptr<f16> {tile.divisible = 16 : i64},
