@@ -40,7 +40,7 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
               auto combined = [&](const auto &load, const auto &combine) {
                 auto total = load(0);
                 if (!config.whole)
-                  for (auto block : range(1, cdiv(own.extent(1), n)))
+                  for (auto block : range(1, cdiv(own.extent(1), n), {.unroll = 4}))
                     total = combine(total, load(block));
                 return total;
               };
@@ -73,8 +73,8 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
             }};
 
 // The place of the largest or smallest element: NaN before all, of equals the first. `places` says
-// where the elements were, if they are those of parts.
-template <class T>
+// where the elements were, if they are those of parts; else places within the part fit P.
+template <class T, class P>
 Kernel find{
     "reduce_places", [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> best,
                         View<std::int64_t, 2> y, Int length, const ReduceConfig &config) {
@@ -84,7 +84,7 @@ Kernel find{
       auto own = minimum(length, x.extent(1) - start);
       const bool largest = config.op == argmaxOp;
       const auto worst = largest ? lowestOf<T>() : highestOf<T>();
-      constexpr std::int64_t nowhere = std::numeric_limits<std::int64_t>::max();
+      constexpr P nowhere = std::numeric_limits<P>::max();
       auto from = x.slice(1, start, own).tile(m, n).padding(worst);
       auto fromPlaces = places.slice(1, start, own).tile(m, n);
       auto better = [largest](const auto &a, const auto &i, const auto &b, const auto &j) {
@@ -95,11 +95,14 @@ Kernel find{
       };
       auto placesOf = [&](const Int &block) {
         auto within = expand(block * n + arange(0, n), 0);
-        auto place = config.last ? fromPlaces.load(row, block) : cast<std::int64_t>(start + within);
+        Tile<P> place = cast<P>(within);
+        if constexpr (std::same_as<P, std::int64_t>)
+          if (config.last)
+            place = fromPlaces.load(row, block);
         return where(within < own, place, nowhere);
       };
       auto values = from.load(row, 0);
-      auto at = zeros<std::int64_t>(m, n) + placesOf(0);
+      auto at = zeros<P>(m, n) + placesOf(0);
       if (!config.whole)
         for (auto block : range(1, cdiv(own, n))) {
           auto next = from.load(row, block);
@@ -114,13 +117,16 @@ Kernel find{
       });
       if (!config.last)
         best.fix(1, part).tile(m).store(row, value);
-      y.fix(1, part).tile(m).store(row, place);
+      auto there = cast<std::int64_t>(place);
+      if (!config.last)
+        there = there + cast<std::int64_t>(start);
+      y.fix(1, part).tile(m).store(row, there);
     }};
 
 int opOf(const Invocation &call) { return choiceOf(call, "op"); }
 
 // As many as a large chip runs at once, and what each of them holds of a row that several share.
-constexpr std::int64_t programs = 512, longestPart = 2048, typicalRows = 1024;
+constexpr std::int64_t programs = 1024, longestPart = 2048, typicalRows = 1024;
 
 // [R] as [R, 1].
 template <class T> Tensor<T, 2> column(const Tensor<T, 1> &x) {
@@ -150,6 +156,12 @@ KernelSpec sectile::reduceSpec() {
   spec.defaults = [many](const Invocation &call, const std::string &target) {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
     if (rows >= programs || n <= longestPart) {
+      // Places take registers, too.
+      constexpr std::int64_t longestOfPlaces = 4096;
+      if (opOf(call) >= argmaxOp && n > longestOfPlaces) {
+        const RowBlocks row = rowBlocksFor(rows, n, longestOfPlaces, call.dtype("x"), target);
+        return Config{{"block", row.block}, {"rows", row.rows}, {"warps", row.warps}};
+      }
       Config config = many(call, target);
       // More warps have more loads in flight, which is all that a sum waits for.
       std::int64_t &warps = config["warps"];
@@ -212,10 +224,14 @@ KernelSpec sectile::reduceSpec() {
         const auto best = use.workspace<T, 2>({rows, parts});
         const auto places = use.workspace<std::int64_t, 2>({rows, parts});
         const auto y = column(use.elements<std::int64_t>("y"));
-        use(find<T>, Grid(grid, parts), use.rows<T>("x"), places, best, parts == 1 ? y : places,
-            length, first);
+        const auto x = use.rows<T>("x");
+        const auto to = parts == 1 ? y : places;
+        if (length <= std::numeric_limits<std::int32_t>::max())
+          use(find<T, std::int32_t>, Grid(grid, parts), x, places, best, to, length, first);
+        else
+          use(find<T, std::int64_t>, Grid(grid, parts), x, places, best, to, length, first);
         if (parts > 1)
-          use(find<T>, Grid(grid), best, places, best, y, parts, chosen);
+          use(find<T, std::int64_t>, Grid(grid), best, places, best, y, parts, chosen);
       } else if (op == maxOp || op == minOp) {
         folded(zero, zero, zero);
       } else {

@@ -147,15 +147,14 @@ KernelSpec sectile::groupNormBackwardSpec() {
     // The statistics of a group without positions are NaN, its sums are 0: they must not meet.
     config.whole = config.whole && positions;
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      const auto dw = use.workspace<float, 2>({images, channels});
-      const auto db = use.workspace<float, 2>({images, channels});
+      const PartialSums<T> sums(use, images, channels, "dw", "db");
+      const auto dw = sums.of("dw"), db = sums.of("db");
       if (!config.whole)
         use(groupNormSums<T>, Grid(channels, images), config, {{"dw", dw}, {"db", db}});
       use(groupNormBackward<T>,
           Grid(images * use.extent("G"), config.whole ? 1 : ceilDiv(positions, config.block)),
           config, {{"dw", dw}, {"db", db}});
-      addRows<T>(use, dw, "dw");
-      addRows<T>(use, db, "db");
+      sums.add();
     });
   };
   return spec;

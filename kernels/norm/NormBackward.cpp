@@ -179,16 +179,16 @@ void launch(Use &use, bool centred) {
       use(normBackwardMeans<T>, count, config, {{"x", x}, {"mean", mean}, {"means", means}});
     }
     const std::int64_t parts = count ? use.field("programs") : 0;
-    auto partial = [&](bool wanted) {
-      return wanted ? use.workspace<float, 2>({parts, n}) : noTensor<float, 2>();
-    };
-    const auto dw = partial(config.scaled), db = partial(config.moved);
+    const PartialSums<T> sums(use, parts, n, config.scaled ? "dw" : nullptr,
+                              config.moved ? "db" : nullptr);
     use(normBackward<T>, Grid(ceilDiv(n, config.block), parts), config,
-        {{"x", x}, {"mean", mean}, {"dh", dh}, {"means", means}, {"dw", dw}, {"db", db}});
-    if (config.scaled)
-      addRows<T>(use, dw, "dw");
-    if (config.moved)
-      addRows<T>(use, db, "db");
+        {{"x", x},
+         {"mean", mean},
+         {"dh", dh},
+         {"means", means},
+         {"dw", sums.of("dw")},
+         {"db", sums.of("db")}});
+    sums.add();
   });
 }
 
