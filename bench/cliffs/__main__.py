@@ -33,6 +33,7 @@ def arguments():
     parser.add_argument("--device", default="cuda:0", help="cuda:0 if not given")
     parser.add_argument("--peers", action="store_true", help="time PyTorch and Triton, too")
     parser.add_argument("--peer-seconds", type=float, default=400, help="begin no peer of a family after so many seconds; 400 if not given")
+    parser.add_argument("--peer-limit", type=float, default=20, help="seconds for one peer of one call; 20 if not given")
     parser.add_argument("--tune", type=float, metavar="SECONDS", help="tune each call for so long, and time it again")
     parser.add_argument("--output", metavar="DIR", help="keep the calls and the times there")
     parser.add_argument("--draw", action="store_true", help="only print the calls, as `sectile bench kernels --file` reads them")
@@ -98,7 +99,8 @@ class Family:
     def peers(self):
         program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
         output = self.path + ".peers.json"
-        subprocess.run([sys.executable, program, f"{self.path}.default.json", "--budget", str(self.options.peer_seconds), "--json", output],
+        subprocess.run([sys.executable, program, f"{self.path}.default.json", "--budget", str(self.options.peer_seconds),
+                        "--limit", str(self.options.peer_limit), "--json", output],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
         with open(output) as file:
             return json.load(file)["rows"]

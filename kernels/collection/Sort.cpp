@@ -1,5 +1,5 @@
-// sort and argsort: rows that fit a block are sorted there; longer ones block by block, and then
-// merged, two runs at a time. topk: the best of each block of a row, and then of those.
+// sort and argsort: rows that fit a block are sorted there; longer ones digit by digit. topk: the
+// best of each block of a row, and then of those.
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
@@ -40,63 +40,143 @@ Kernel sortBlocks{
           .store(block, cast<std::int64_t>(block * config.block) + cast<std::int64_t>(at));
     }};
 
-// Whether a comes before b among the sorted.
-template <class T> Tile<bool> precedes(const Tile<T> &a, const Tile<T> &b, bool descending) {
-  const Tile<T> &low = descending ? b : a, &high = descending ? a : b;
+// Long rows are sorted by their digits of so many values, the last digit first: equals keep the
+// order of the digits behind.
+constexpr int digits = 256, bitsOfDigit = 8;
+// Places within a block, behind the digit in one number.
+constexpr int bitsOfPlace = 12;
+
+struct DigitConfig {
+  int block = 2048, warps = 8;
+  int shift = 0; // of the digit
+  bool descending = false;
+  bool first = true; // places are those in the row
+  bool last = false; // of all passes: writes the outputs
+  bool keys = true;
+};
+SECTILE_CONFIG(DigitConfig, block, warps, shift, descending, first, last, keys)
+
+// Numbers in the order of sort: NaN is above all, -0 below +0.
+template <class T> Tile<std::uint32_t> orderedBits(const Tile<T> &x, bool descending) {
+  constexpr std::uint32_t sign = 1u << (8 * sizeof(T) - 1), all = sign | (sign - 1);
+  Tile<std::uint32_t> bits;
   if constexpr (std::is_integral_v<T>) {
-    return low < high;
+    bits = bitcast<std::uint32_t>(x) ^ sign;
   } else {
-    // NaN is above all, -0 below +0.
-    auto signOf = [](const Tile<T> &x) { return copysign(full_like(x, 1), x) < 0; };
-    auto lowIsNan = low != low;
-    return !lowIsNan &&
-           (high != high || low < high || (low == high && signOf(low) && !signOf(high)));
+    using Raw = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+    const auto raw = cast<std::uint32_t>(bitcast<Raw>(x));
+    bits = where(x == x, where((raw & sign) != 0u, raw ^ all, raw | sign), all);
   }
+  return descending ? bits ^ all : bits;
+}
+template <class T> Tile<std::int32_t> digitsOf(const Tile<T> &x, const DigitConfig &config) {
+  return cast<std::int32_t>((orderedBits(x, config.descending) >> config.shift) &
+                            static_cast<std::uint32_t>(digits - 1));
 }
 
-// Merges runs of `length`: each element goes to its place in its own run plus the number of
-// elements of the other run that come before it.
+template <class T> struct CountArguments {
+  View<const T, 2> x;
+  View<std::int32_t, 3> counts; // of each row, block and digit
+};
 template <class T>
-Kernel merge{"sort_merge",
-             [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> y,
-                View<std::int64_t, 2> to, Int length, Int halvings, const SortConfig &config) {
-               auto row = program_id(1);
-               auto n = x.extent(1);
-               auto index = program_id(0) * config.block + arange(0, config.block);
-               auto inside = index < n;
-               auto from = x.at(row);
-               auto key = load(from.ptr() + index * from.stride(0), inside);
-               auto own = index / length;
-               auto isFirst = own % 2 == 0;
-               auto base = own / 2 * (length * 2);
-               auto start = where(isFirst, base + length, base);
-               auto end = minimum(where(isFirst, start + length, start + length), n);
-               auto low = minimum(start, n), high = maximum(end, low);
-               for (auto halving : range(0, halvings)) {
-                 (void)halving;
-                 auto open = low < high;
-                 auto middle = (low + high) / 2;
-                 auto other = load(from.ptr() + middle * from.stride(0), inside && open);
-                 // Of equals those of the first run stay ahead.
-                 auto isBehind = where(isFirst, precedes(other, key, config.descending),
-                                       !precedes(key, other, config.descending));
-                 low = where(open && isBehind, middle + 1, low);
-                 high = where(open && !isBehind, middle, high);
-               }
-               auto target = base + index % length + (low - minimum(start, n));
-               auto out = y.at(row);
-               auto outPlaces = to.at(row);
-               auto fromPlaces = places.at(row);
-               if (config.keys)
-                 store(out.ptr() + target * out.stride(0), key, inside);
-               store(outPlaces.ptr() + target * outPlaces.stride(0),
-                     load(fromPlaces.ptr() + index * fromPlaces.stride(0), inside), inside);
-             }};
+SECTILE_STRUCT(CountArguments<T>, x, counts)
+
+template <class T>
+Kernel sortCount{"sort_count", [](const CountArguments<T> &a, const DigitConfig &config) {
+                   const auto &[x, counts] = a;
+                   auto block = program_id(0), row = program_id(1);
+                   auto inside = block * config.block + arange(0, config.block) < x.extent(1);
+                   auto values = x.at(row).tile(config.block).load(block);
+                   counts.at(row, block)
+                       .tile(digits)
+                       .store(0, histogram(digitsOf(values, config), digits, inside));
+                 }};
+
+struct OffsetsArguments {
+  View<const std::int32_t, 3> counts;
+  View<std::int32_t, 3> offsets;
+  View<std::int32_t, 2> totals;
+};
+SECTILE_STRUCT(OffsetsArguments, counts, offsets, totals)
+
+struct OffsetsConfig {
+  int block = 32, warps = 4; // blocks at once
+};
+SECTILE_CONFIG(OffsetsConfig, block, warps)
+
+constexpr int digitsTogether = 32;
+
+// How many elements with a digit come in the blocks before, and in all.
+Kernel sortOffsets{"sort_offsets", [](const OffsetsArguments &a, const OffsetsConfig &config) {
+                     const auto &[counts, offsets, totals] = a;
+                     auto column = program_id(0), row = program_id(1);
+                     const auto from = counts.at(row).tile(config.block, digitsTogether);
+                     const auto to = offsets.at(row).tile(config.block, digitsTogether);
+                     auto before = zeros<std::int32_t>(digitsTogether);
+                     for (auto block : range(0, cdiv(counts.extent(1), config.block))) {
+                       auto here = from.load(block, column);
+                       to.store(block, column,
+                                cast<std::int32_t>(cumsum(here, 0)) - here + expand(before, 0));
+                       before = before + cast<std::int32_t>(sum(here, 0));
+                     }
+                     totals.at(row).tile(digitsTogether).store(column, before);
+                   }};
+
+template <class T> struct ScatterArguments {
+  View<const T, 2> x;
+  View<const std::int32_t, 2> places;
+  View<const std::int32_t, 3> counts, offsets;
+  View<const std::int32_t, 2> totals;
+  View<T, 2> y;
+  View<std::int32_t, 2> to;
+  View<std::int64_t, 2> indices;
+};
+template <class T>
+SECTILE_STRUCT(ScatterArguments<T>, x, places, counts, offsets, totals, y, to, indices)
+
+// Sorts a block by one digit, which puts elements that go to neighbouring places beside each other,
+// and writes each to its place in the row.
+template <class T>
+Kernel sortScatter{"sort_scatter", [](const ScatterArguments<T> &a, const DigitConfig &config) {
+                     const auto &[x, places, counts, offsets, totals, y, to, indices] = a;
+                     const int n = config.block;
+                     auto block = program_id(0), row = program_id(1);
+                     auto within = cast<std::int32_t>(arange(0, n));
+                     auto index = block * n + arange(0, n);
+                     auto values = x.at(row).tile(n).load(block);
+                     auto digit = where(index < x.extent(1), digitsOf(values, config), digits);
+                     auto sorted = sort(digit << bitsOfPlace | within, 0);
+                     auto found = sorted >> bitsOfPlace, at = sorted & ((1 << bitsOfPlace) - 1);
+                     auto startsOf = [](const Tile<std::int32_t> &many) {
+                       return cast<std::int32_t>(cumsum(many, 0)) - many;
+                     };
+                     auto base = startsOf(totals.at(row).tile(digits).load(0)) +
+                                 offsets.at(row, block).tile(digits).load(0) -
+                                 startsOf(counts.at(row, block).tile(digits).load(0));
+                     auto target = gather(base, minimum(found, digits - 1), 0) + within;
+                     auto isInside = found < digits;
+                     auto put = [&](const auto &view, const auto &what) {
+                       store(view.ptr() + target * view.stride(0), what, isInside);
+                     };
+                     if (!config.last || config.keys) {
+                       auto keys = gather(values, at, 0);
+                       if constexpr (!std::is_integral_v<T>)
+                         keys = where(keys == keys, keys, std::numeric_limits<float>::quiet_NaN());
+                       put(y.at(row), keys);
+                     }
+                     Tile<std::int32_t> place = cast<std::int32_t>(block * n + at);
+                     if (!config.first)
+                       place = gather(places.at(row).tile(n).load(block), at, 0);
+                     if (config.last)
+                       put(indices.at(row), cast<std::int64_t>(place));
+                     else
+                       put(to.at(row), place);
+                   }};
 
 template <class T> void sortRows(Use &use, bool keys) {
   const std::int64_t n = use.call.extent("N"), rows = elementCount(use.call.leading);
-  SortConfig chosen{use.field("block"), use.field("warps"), use.call.options.flag("descending"),
-                    keys};
+  const SortConfig chosen{use.field("block"), use.field("warps"),
+                          use.call.options.flag("descending"), keys};
   const auto x = use.rows<T>("x");
   const auto places = use.rows<std::int64_t>("indices");
   const Tensor<T, 2> none{nullptr, {}, {}};
@@ -106,25 +186,41 @@ template <class T> void sortRows(Use &use, bool keys) {
     use(sortBlocks<T>, Grid(blocks, rows), x, y, places, chosen);
     return;
   }
-  int passes = 0;
-  for (std::int64_t length = chosen.block; length < n; length *= 2)
-    ++passes;
-  // Back and forth between two arrays, so that the last pass writes the outputs. Merging compares
-  // elements, so all passes but the last keep them.
-  const std::array<Tensor<T, 2>, 2> sorted{use.workspace<T, 2>({rows, n}),
-                                           use.workspace<T, 2>({rows, n})};
-  const std::array<Tensor<std::int64_t, 2>, 2> froms{use.workspace<std::int64_t, 2>({rows, n}),
-                                                     use.workspace<std::int64_t, 2>({rows, n})};
-  SortConfig all = chosen;
-  all.keys = true;
-  use(sortBlocks<T>, Grid(blocks, rows), x, sorted[0], froms[0], all);
-  std::int64_t length = chosen.block;
-  for (int pass = 0; pass < passes; ++pass, length *= 2) {
-    const bool last = pass + 1 == passes;
-    const std::size_t from = static_cast<std::size_t>(pass % 2), to = 1 - from;
-    use(merge<T>, Grid(blocks, rows), sorted[from], froms[from], last ? y : sorted[to],
-        last ? places : froms[to], length, std::bit_width(static_cast<std::uint64_t>(length)),
-        last ? chosen : all);
+  // Back and forth between two arrays; the last pass writes the outputs.
+  constexpr int passes = 8 * sizeof(T) / bitsOfDigit;
+  auto pair = [&]<class U>(U) {
+    const auto first = use.workspace<U, 2>({rows, n});
+    return std::array{first, passes > 2 ? use.workspace<U, 2>({rows, n}) : first};
+  };
+  const auto sorted = pair(T{});
+  const auto froms = pair(std::int32_t{});
+  const auto counts = use.workspace<std::int32_t, 3>({rows, blocks, digits}),
+             offsets = use.workspace<std::int32_t, 3>({rows, blocks, digits});
+  const auto totals = use.workspace<std::int32_t, 2>({rows, digits});
+  const OffsetsConfig scan{.block = static_cast<int>(powerFor(blocks, 1, 128)),
+                           .warps = blocks > 16 ? 4 : 1};
+  for (int pass = 0; pass < passes; ++pass) {
+    const DigitConfig config{.block = chosen.block,
+                             .warps = chosen.warps,
+                             .shift = pass * bitsOfDigit,
+                             .descending = chosen.descending,
+                             .first = pass == 0,
+                             .last = pass + 1 == passes,
+                             .keys = keys};
+    const std::size_t to = static_cast<std::size_t>(pass % 2), from = 1 - to;
+    const auto source = config.first ? x : sorted[from];
+    use(sortCount<T>, Grid(blocks, rows), config, {{"x", source}, {"counts", counts}});
+    use(sortOffsets, Grid(digits / digitsTogether, rows), scan,
+        {{"counts", counts}, {"offsets", offsets}, {"totals", totals}});
+    use(sortScatter<T>, Grid(blocks, rows), config,
+        {{"x", source},
+         {"places", config.first ? noTensor<std::int32_t, 2>() : froms[from]},
+         {"counts", counts},
+         {"offsets", offsets},
+         {"totals", totals},
+         {"y", config.last ? y : sorted[to]},
+         {"to", config.last ? noTensor<std::int32_t, 2>() : froms[to]},
+         {"indices", config.last ? places : noTensor<std::int64_t, 2>()}});
   }
 }
 
@@ -203,6 +299,9 @@ template <class T> void topkRows(Use &use) {
   use(topkKernel<T, true>, Grid(1, rows), best, where, asParts(y, 1), asParts(indices, 1), last);
 }
 
+// Rows that are sorted in one block.
+constexpr std::int64_t longest = 1024;
+
 KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
   KernelSpec spec;
   spec.name = name;
@@ -224,13 +323,22 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
     return keys ? both : std::vector{both[1]};
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
-    return Config{{"block", powerFor(call.extent("N"), 64, 1024)}, {"warps", 4}};
+    const std::int64_t n = call.extent("N");
+    return n <= longest ? Config{{"block", powerFor(n, 64, longest)}, {"warps", 4}}
+                        : Config{{"block", 2048}, {"warps", 8}};
   };
-  spec.spaces = {{.part = "sort_blocks",
-                  .axes = {{"warps", {1, 2, 4, 8}}},
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    return config.at("warps") * warpSize(target) <= config.at("block");
-                  }}};
+  spec.spaces = {
+      {.axes = {{"block", {64, 256, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t block = config.at("block"), n = call.extent("N");
+         return config.at("warps") * warpSize(target) <= block &&
+                (n <= longest ? block == powerFor(n, 64, longest) : block >= 1024);
+       }}};
+  spec.check = [name](const Invocation &call) {
+    if (call.extent("N") > std::numeric_limits<std::int32_t>::max())
+      throw InputError(std::string(name) + ": rows have at most 2147483647 elements, these have " +
+                       std::to_string(call.extent("N")));
+  };
   spec.apply = [keys](Use &use) {
     for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),
                                                    [&]<class T>(T) { sortRows<T>(use, keys); });
