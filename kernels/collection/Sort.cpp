@@ -300,7 +300,7 @@ template <class T> void topkRows(Use &use) {
 }
 
 // Rows that are sorted in one block.
-constexpr std::int64_t longest = 1024;
+constexpr std::int64_t longest = 4096;
 
 KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
   KernelSpec spec;
@@ -324,7 +324,7 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
     const std::int64_t n = call.extent("N");
-    return n <= longest ? Config{{"block", powerFor(n, 64, longest)}, {"warps", 4}}
+    return n <= longest ? Config{{"block", powerFor(n, 64, longest)}, {"warps", n <= 1024 ? 4 : 8}}
                         : Config{{"block", 2048}, {"warps", 8}};
   };
   spec.spaces = {

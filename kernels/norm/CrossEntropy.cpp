@@ -77,8 +77,8 @@ Kernel crossEntropy{
     }};
 
 struct MeanConfig {
-  bool mean = true; // else the sum
-  int block = 2048, warps = 8;
+  bool mean = true;             // else the sum
+  int block = 4096, warps = 16; // one program: many loads in flight
 };
 SECTILE_CONFIG(MeanConfig, mean, block, warps)
 
@@ -86,7 +86,7 @@ SECTILE_CONFIG(MeanConfig, mean, block, warps)
 template <class Target>
 Int counted(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored, int block) {
   auto count = zeros<std::int32_t>(block);
-  for (auto step : range(0, cdiv(targets.extent(0), block))) {
+  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4})) {
     auto inside = step * block + arange(0, block) < targets.extent(0);
     auto target = cast<std::int64_t>(targets.tile(block).load(step));
     count += cast<std::int32_t>(inside && target != ignored);
@@ -105,21 +105,21 @@ SECTILE_STRUCT(CrossEntropyMeanArguments<Target>, losses, targets, loss, ignore_
 
 // The losses of all rows as one; 0/0 where no target counts.
 template <class Target>
-Kernel crossEntropyMean{"cross_entropy_mean",
-                        [](const CrossEntropyMeanArguments<Target> &a, const MeanConfig &config) {
-                          const auto &[losses, targets, loss, ignored] = a;
-                          Float count = 1.0f;
-                          if (config.mean)
-                            count = cast<float>(counted(targets, ignored, config.block));
-                          wait_dependencies(); // the losses are there now
-                          auto total = zeros<float>(config.block);
-                          for (auto step : range(0, cdiv(losses.extent(0), config.block)))
-                            total += losses.tile(config.block).load(step);
-                          Float result = sum(total, 0);
-                          if (config.mean)
-                            result = result / count;
-                          store(loss.ptr(), result);
-                        }};
+Kernel crossEntropyMean{
+    "cross_entropy_mean", [](const CrossEntropyMeanArguments<Target> &a, const MeanConfig &config) {
+      const auto &[losses, targets, loss, ignored] = a;
+      Float count = 1.0f;
+      if (config.mean)
+        count = cast<float>(counted(targets, ignored, config.block));
+      wait_dependencies(); // the losses are there now
+      auto total = zeros<float>(config.block);
+      for (auto step : range(0, cdiv(losses.extent(0), config.block), {.unroll = 4}))
+        total += losses.tile(config.block).load(step);
+      Float result = sum(total, 0);
+      if (config.mean)
+        result = result / count;
+      store(loss.ptr(), result);
+    }};
 
 template <class Target> struct CrossEntropyShareArguments {
   View<const Target, 1> targets;

@@ -128,7 +128,7 @@ Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArgume
                            store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
                          }};
 
-Config defaultsFor(const Invocation &call, const std::string &target) {
+Config defaultsFor(const Invocation &call, const std::string &target, bool hasSums) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
   const std::int64_t count = elementCount(call.leading);
   const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x")) : 1024;
@@ -142,8 +142,12 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
       std::min((tile & -tile) / (4 * warpSize(target)), powerAtLeast(ceilDiv(tile, held))), 1, 16);
   const std::int64_t most = units * std::max<std::int64_t>(16 * held / tile, 1) /
                             std::max<std::int64_t>(ceilDiv(n, block), 1);
+  // Few rows do not wait for each other, and rows that leave no sums need not share a program.
+  const std::int64_t all = ceilDiv(count, rows);
   const std::int64_t programs =
-      std::clamp<std::int64_t>(ceilDiv(count, 4 * rows), 1, std::max<std::int64_t>(most, 1));
+      hasSums ? std::clamp<std::int64_t>(std::max(ceilDiv(all, 4), std::min(all, units)), 1,
+                                         std::max<std::int64_t>(most, 1))
+              : std::clamp<std::int64_t>(all, 1, 65535);
   // Long rows: programs of the second stage enough for each multiprocessor, not many times more.
   const std::int64_t columns = std::clamp<std::int64_t>(powerAtMost(n / (4 * units)), 32, 256);
   return Config{{"block", block},
@@ -237,7 +241,9 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                  sumColumns};
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.defaults = defaultsFor;
+  spec.defaults = [centred](const Invocation &call, const std::string &target) {
+    return defaultsFor(call, target, call.has("w") || (centred && call.has("b")));
+  };
   spec.spaces = {{.part = "norm_backward",
                   .axes = {{"block", rowBlocks()},
                            {"rows", {1, 2, 4, 8, 16}},

@@ -216,7 +216,7 @@ TEST_P(Collections, SortsLongRows) {
     test.config = {{"block", 64}, {"warps", 1}};
     expectSame(device, test);
   }
-  expectSame(device, rowsCase("sort", 2500, {}, "bf16"));
+  expectSame(device, rowsCase("sort", 5000, {}, "bf16"));
 }
 
 TEST_P(Collections, Topk) {
