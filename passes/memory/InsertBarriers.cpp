@@ -28,6 +28,7 @@
 #include "passes/checks/Check.h"
 #include "llvm/ADT/MapVector.h"
 #include <set>
+#include <unordered_map>
 
 namespace sectile {
 #define GEN_PASS_DEF_INSERTBARRIERS
@@ -70,6 +71,22 @@ struct GlobalOfKind {
   GlobalAccess access;
   unsigned kind = 0;
   SmallVector<int64_t, 4> constants; ///< of its address, and of its places in a view
+};
+
+/// All that decides whether two such accesses need order. Each is compared with all that are
+/// pending, so this has to be quick.
+struct Comparison {
+  unsigned first, second; ///< their kinds
+  EndedIterations ended;
+  SmallVector<int64_t, 4> apart; ///< their constants
+
+  bool operator==(const Comparison &) const = default;
+};
+struct HashOfComparison {
+  size_t operator()(const Comparison &c) const {
+    return llvm::hash_combine(c.first, c.second, c.ended,
+                              llvm::hash_combine_range(c.apart.begin(), c.apart.end()));
+  }
 };
 
 /// Something done to memory that other threads may not have seen.
@@ -428,11 +445,10 @@ private:
       return false;
     if (!before.global || !access.global)
       return !before.global && !access.global && before.place.overlaps(access.place);
-    std::vector<int64_t> apart;
+    Comparison comparison{before.global->kind, access.global->kind, before.ended, {}};
     for (auto [from, to] : llvm::zip(before.global->constants, access.global->constants))
-      apart.push_back(to - from);
-    auto [at, isNew] = compared.try_emplace(
-        {before.global->kind, access.global->kind, before.ended, std::move(apart)});
+      comparison.apart.push_back(to - from);
+    auto [at, isNew] = compared.try_emplace(std::move(comparison));
     if (isNew)
       at->second = addresses.needsOrder(before.global->access, access.global->access, before.ended);
     return at->second;
@@ -586,7 +602,7 @@ private:
                       std::vector<int64_t>, const Layout *, int64_t, EndedIterations>,
            unsigned>
       kinds;
-  std::map<std::tuple<unsigned, unsigned, EndedIterations, std::vector<int64_t>>, bool> compared;
+  std::unordered_map<Comparison, bool, HashOfComparison> compared;
   /// What was pending ahead of a barrier, and after it: by the last walk, and by the last safe one.
   struct Around {
     State before, after;
