@@ -49,7 +49,9 @@ bool alike(const detail::BoundLaunch &a, const detail::BoundLaunch &b) {
          a.grid.z == b.grid.z && a.words.size() == b.words.size() &&
          a.configWords == b.configWords && a.options.warps == b.options.warps &&
          a.options.stages == b.options.stages && a.options.debug == b.options.debug &&
-         a.options.checked == b.options.checked;
+         a.options.checked == b.options.checked &&
+         a.options.max_registers == b.options.max_registers &&
+         a.options.min_programs == b.options.min_programs;
 }
 
 } // namespace

@@ -18,6 +18,7 @@
 #include "passes/analysis/Clusters.h"
 #include "runtime/BuildId.h"
 #include "runtime/DebugLog.h"
+#include "runtime/PtxForms.h"
 #include "sectile/version.h"
 #include "llvm-c/Core.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -210,6 +211,10 @@ llvm::Error Compilation::runPasses(Stage last) {
   for (auto kernel : module.getOps<func::FuncOp>()) {
     kernel->setAttr(cta::warpsAttr, builder.getI32IntegerAttr(options.warps));
     kernel->setAttr(cta::stagesAttr, builder.getI32IntegerAttr(options.stages));
+    if (options.maxRegisters)
+      kernel->setAttr(cta::maxRegistersAttr, builder.getI32IntegerAttr(options.maxRegisters));
+    if (options.minPrograms)
+      kernel->setAttr(cta::minProgramsAttr, builder.getI32IntegerAttr(options.minPrograms));
     if (!options.plans)
       kernel->setAttr(cta::asWrittenAttr, builder.getUnitAttr());
     if (!options.debug && !options.checked)
@@ -255,7 +260,7 @@ llvm::Error Compilation::emitAndOptimize(Form form) {
         llvmModule = std::move(*emitted);
         return success();
       },
-      error);
+      error, remarks);
   if (failed(done))
     return failure(std::nullopt, error ? error->first : module.getLoc(),
                    error ? error->second : "code generation failed and does not say why");
@@ -282,6 +287,14 @@ Expected<std::string> Compilation::generate(Form form) {
     return error;
   watch.mark("codegen");
   return code;
+}
+
+/// Adds a remark on the kernel as a whole.
+static void remarkOn(std::vector<Remark> &remarks, ModuleOp module, std::string text) {
+  const FileLineColLoc line = findLine(module.getLoc());
+  remarks.push_back({.file = line ? line.getFilename().str() : "",
+                     .line = line ? line.getLine() : 0,
+                     .text = std::move(text)});
 }
 
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
@@ -323,10 +336,12 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     return linked;
   }
   if (form == Form::Cubin) {
-    auto result = runPtxas(*code, target);
+    auto result = assemble(*code, target);
     compilation.watch.mark("ptxas");
     if (!result)
       return result.takeError();
+    if (remarks && result->spillStoreBytes)
+      remarkOn(*remarks, module, runtime::spillRemark(result->registers, result->spillStoreBytes));
     return result->cubin;
   }
   return code;

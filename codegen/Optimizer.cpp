@@ -87,6 +87,11 @@ static Expected<std::string> emit(Module &module, TargetMachine &machine, CodeGe
 }
 
 Expected<std::string> emitAssembly(Module &module, TargetMachine &machine) {
+  // NVPTX numbers values once more before it selects instructions, in a time that grows with the
+  // square of a block's loads. It seldom finds any, and in so much code the assembler does.
+  constexpr unsigned mostForAnotherRound = 8000;
+  if (machine.getTargetTriple().isNVPTX() && module.getInstructionCount() > mostForAnotherRound)
+    machine.setOptLevel(CodeGenOptLevel::Default);
   return emit(module, machine, CodeGenFileType::AssemblyFile);
 }
 

@@ -79,6 +79,18 @@ static mlir::Value prologue(Trace &trace, mlir::Location loc, const FlatArgument
   return argument;
 }
 
+/// The strides of the view whose address is the argument at `first`, 0 where they are not known.
+static DenseI64ArrayAttr knownStrides(Trace &trace, ArrayRef<FlatArgument> flat,
+                                      ArrayRef<ArgSpecialization> specializations, size_t first) {
+  SmallVector<int64_t> strides;
+  for (size_t i = first + 1; i < flat.size() && !flat[i].pointer; ++i)
+    if (flat[i].stride)
+      strides.push_back(specializations[i].value.value_or(0));
+    else if (!strides.empty())
+      break; // of another parameter
+  return trace.builder.getDenseI64ArrayAttr(strides);
+}
+
 OwningOpRef<ModuleOp> trace(const KernelDesc &kernel, ArrayRef<ArgSpecialization> specializations,
                             const void *config, MLIRContext *context, bool *stateless,
                             unsigned longAxis) {
@@ -141,6 +153,8 @@ OwningOpRef<ModuleOp> traceWith(TracedFunctions &functions, const KernelDesc &ke
       function.setArgAttr(i, tile::divisibleAttr, builder.getI64IntegerAttr(divisor));
     if (specializations[i].below && argument.kind == Kind::index && !argument.pointer)
       function.setArgAttr(i, tile::belowAttr, builder.getI64IntegerAttr(specializations[i].below));
+    if (specializations[i].distinct && argument.pointer)
+      function.setArgAttr(i, tile::distinctAttr, knownStrides(trace, flat, specializations, i));
     values.push_back(prologue(trace, loc, argument, specializations[i], entry->getArgument(i))
                          .getAsOpaquePointer());
   }

@@ -40,6 +40,17 @@ sc::Kernel add{"add", [](Scaled a, Scaled b, sc::Ptr<float> out, sc::Int n, cons
                }};
 // [/struct]
 
+// [varying]
+sc::Kernel dither{"dither", [](sc::Varying<sc::View<float, 1>> x, sc::Varying<sc::Int> token,
+                               sc::Scalar<std::uint64_t> seed, const Block &block) {
+                    auto blocks = x.tile(block.size);
+                    auto i = sc::program_id(0);
+                    auto noise = sc::rand(seed + sc::cast<std::uint64_t>(token),
+                                          i * block.size + sc::arange(0, block.size));
+                    blocks.store(i, blocks.load(i) + noise);
+                  }};
+// [/varying]
+
 int main() {
   const int n = 1000;
   auto device = sc::Device::best();
@@ -72,7 +83,16 @@ int main() {
     wrong += value != expected;
   for (float value : sums.download())
     wrong += value != 2.5f * expected;
+  auto noisy = device.upload(std::vector<float>(n, 1.f));
+  for (int token = 1; token <= 16; ++token) { // one version for all
+    const int count = n - token;
+    dither.launch(stream, sc::cdiv(count, block.size),
+                  sc::Tensor<float, 1>(noisy.data(), {count}, {1}), token, 42, block);
+  }
+  for (float value : noisy.download())
+    wrong += value < 1.f || value >= 17.f;
+
   std::printf("scale and add on %s: %d of %d elements wrong\n", device.name().c_str(), wrong,
-              2 * n);
+              3 * n);
   return wrong != 0;
 }

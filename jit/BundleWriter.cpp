@@ -62,7 +62,8 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
   ByteWriter out(bytes);
   out.number(static_cast<uint32_t>(kernel - kernels.begin()));
   out.text(key.target);
-  for (const unsigned number : {key.warps, key.stages, key.longAxis})
+  for (const unsigned number :
+       {key.warps, key.stages, key.longAxis, key.maxRegisters, key.minPrograms})
     out.number(static_cast<uint32_t>(number));
   out.number((key.debug ? debugFlag : 0) | (key.checked ? checkedFlag : 0));
   out.number(static_cast<uint64_t>(key.configuration.size()));
@@ -88,8 +89,9 @@ std::string BundleWriter::bytes() const {
     kernelOut.text(kernel.name);
     kernelOut.number(static_cast<uint64_t>(kernel.signature.size()));
     for (const detail::ArgSpec &spec : kernel.signature)
-      for (const uint8_t byte : {static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.dtype),
-                                 spec.rank, static_cast<uint8_t>(spec.readonly)})
+      for (const uint8_t byte :
+           {static_cast<uint8_t>(spec.kind), static_cast<uint8_t>(spec.dtype), spec.rank,
+            static_cast<uint8_t>(spec.readonly | spec.varying << 1)})
         kernelOut.number(byte);
   }
   variantOut.number(static_cast<uint64_t>(variants.size()));

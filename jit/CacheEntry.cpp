@@ -14,7 +14,7 @@ namespace sectile::runtime {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'c'};
-constexpr uint32_t version = 4;
+constexpr uint32_t version = 5;
 constexpr uint32_t lastUncheckedVersion = 3; // up to here the checksum left the version out
 constexpr size_t headerSize = sizeof magic + sizeof version + sizeof(XXH128_canonical_t);
 constexpr std::string_view launchSuffix = ".launch", machineSuffix = ".cubin";
@@ -110,6 +110,8 @@ std::string encode(const StoredKernel &kernel) {
   ByteWriter out(bytes);
   out.number(static_cast<uint32_t>(kernel.options.warps));
   out.number(static_cast<uint32_t>(kernel.options.stages));
+  out.number(static_cast<uint32_t>(kernel.options.maxRegisters));
+  out.number(static_cast<uint32_t>(kernel.options.minPrograms));
   out.number((kernel.options.debug ? debugFlag : 0) | (kernel.options.checked ? checkedFlag : 0) |
              (kernel.options.plans ? 0 : asWrittenFlag));
   out.text(kernel.source);
@@ -121,6 +123,8 @@ std::optional<StoredKernel> decodeKernel(std::string_view content) {
   ByteReader in(content);
   kernel.options.warps = in.number<uint32_t>();
   kernel.options.stages = in.number<uint32_t>();
+  kernel.options.maxRegisters = in.number<uint32_t>();
+  kernel.options.minPrograms = in.number<uint32_t>();
   const auto flags = in.number<uint32_t>();
   kernel.options.debug = flags & debugFlag;
   kernel.options.checked = flags & checkedFlag;

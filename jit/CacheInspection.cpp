@@ -239,6 +239,31 @@ std::vector<KeyDifference> compareKeys(const CacheKey &wanted, const CacheKey &f
   return differences;
 }
 
+std::vector<std::string> versionsOf(const DiskStore &store, const CacheKey &wanted) {
+  using Parts = std::vector<std::pair<std::string, std::string>>;
+  // What is known of the arguments, and the other options.
+  const auto split = [](const CacheKey &key) {
+    Parts parts = optionParts(key.options);
+    const auto arguments = std::find_if(parts.begin(), parts.end(),
+                                        [](auto &part) { return part.first == "arguments"; });
+    std::string known = arguments->second;
+    parts.erase(arguments);
+    return std::pair(std::move(known), std::move(parts));
+  };
+  const Parts others = split(wanted).second;
+  std::vector<std::string> versions;
+  for (const ListedEntry &listed : listCache(store)) {
+    if (listed.kind != ListedEntry::Kernel || listed.parts.kernel != wanted.kernel ||
+        listed.parts.target != wanted.target || listed.parts.compiler != wanted.compiler)
+      continue;
+    if (auto [known, rest] = split(listed.parts); rest == others)
+      versions.push_back(std::move(known));
+  }
+  std::sort(versions.begin(), versions.end());
+  versions.erase(std::unique(versions.begin(), versions.end()), versions.end());
+  return versions;
+}
+
 std::optional<NearestEntry> nearestEntry(const DiskStore &store, const CacheKey &wanted) {
   std::optional<NearestEntry> nearest;
   for (const ListedEntry &listed : listCache(store)) {

@@ -83,6 +83,9 @@ struct NearestEntry {
   std::string name;
   std::vector<KeyDifference> differences; ///< none: the key is in the cache
 };
+/// What is known of the arguments in each entry that differs from the key in nothing else, as in
+/// the key: "0:16 3=1".
+std::vector<std::string> versionsOf(const DiskStore &store, const CacheKey &wanted);
 /// Nothing where the cache has no entry of the kernel.
 std::optional<NearestEntry> nearestEntry(const DiskStore &store, const CacheKey &wanted);
 

@@ -119,8 +119,8 @@ public:
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
     key.target = target;
-    key.options =
-        "warps=" + std::to_string(options.warps) + " stages=" + std::to_string(options.stages);
+    key.options = "warps=" + std::to_string(options.warps) +
+                  " stages=" + std::to_string(options.stages) + limitsText(options);
     if (!options.debug)
       key.options += " debug=0";
     if (options.checked)
@@ -361,6 +361,8 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
                     .longAxis = longAxis,
                     .debug = options.debug,
                     .checked = options.checked,
+                    .maxRegisters = options.maxRegisters,
+                    .minPrograms = options.minPrograms,
                     .configuration = launch.configWords,
                     .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""},
           std::move(*compiled)};

@@ -36,7 +36,7 @@ std::optional<std::string> launchKey(const detail::KernelDesc &kernel, const std
                      "\noptions warps=" + std::to_string(options.warps) +
                      " stages=" + std::to_string(options.stages) +
                      " debug=" + std::to_string(options.debug) +
-                     " checked=" + std::to_string(options.checked);
+                     " checked=" + std::to_string(options.checked) + limitsText(options);
   if (!options.plans)
     text += " plans=0";
   if (longAxis)

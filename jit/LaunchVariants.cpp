@@ -1,6 +1,7 @@
 // Arguments of which little is known.
 #include "jit/LaunchVariants.h"
 #include <algorithm>
+#include <utility>
 
 namespace sectile::runtime {
 namespace {
@@ -11,7 +12,8 @@ constexpr uint64_t anyAddress = 3, anyNumber = 3;
 // maps take it.
 constexpr uint64_t index32 = (uint64_t(1) << 30) - 1;
 constexpr uint64_t index64 = (uint64_t(1) << 40) + 3;
-constexpr uint64_t alignedExtent = (uint64_t(1) << 30) - 16, alignedStride = 48;
+// So small that elements of a view with these extents and such strides do not overlap.
+constexpr uint64_t alignedExtent = 48, alignedStride = 48, anyExtent = 3;
 
 // Which of a view's strides is 1; `rank` where none is.
 size_t denseAxis(const uint64_t *strides, size_t rank) {
@@ -48,14 +50,16 @@ detail::BoundLaunch variantOf(const detail::BoundLaunch &launch, Assumes assumes
       const size_t rank = spec.rank, dense = rank ? denseAxis(&*word + 1 + rank, rank) : 0;
       *word++ = address;
       uint64_t *const extents = &*word, *const strides = extents + rank;
+      word = std::fill_n(word, rank, isAligned ? anyExtent : index);
       word = std::fill_n(word, rank, index);
-      word = std::fill_n(word, rank, isAligned ? alignedStride : index);
-      if (isAligned && dense < rank) {
-        strides[dense] = 1;
-        // Rows whose distance is a multiple of 16 are as long, as a rule.
-        if (rank > 1)
-          extents[dense] = alignedExtent;
-      }
+      if (!isAligned)
+        break;
+      // Rows whose distance is a multiple of 16 are as long, as a rule.
+      if (dense < rank && rank > 1)
+        extents[dense] = alignedExtent;
+      uint64_t stride = alignedStride;
+      for (size_t axis = rank; axis-- > 0;)
+        strides[axis] = axis == dense ? 1 : std::exchange(stride, stride * (anyExtent + 1));
       break;
     }
     }

@@ -14,7 +14,7 @@ enum class Assumes {
   likeThese, ///< all that these arguments fulfil
   /// Addresses and strides are multiples of 16, but the stride that is 1 in the launch (of one
   /// without arguments the last) is 1, and the rows along it have a multiple of 16 elements;
-  /// indices and extents have 32 bits.
+  /// elements of a view do not overlap; indices and extents have 32 bits.
   aligned,
   nothing,
 };

@@ -2,6 +2,7 @@
 #include "jit/BundleRecorder.h"
 #include "jit/CodeSource.h"
 #include "jit/MachineCode.h"
+#include "jit/Remarks.h"
 #include "jit/interpreter/InterpreterDevice.h"
 #include "jit/virtual/VirtualDevice.h"
 
@@ -25,6 +26,11 @@ class Link : public CompilerLink {
   std::optional<std::string> machineCodeOf(const Artifact &ptx,
                                            const MachineCodeUser &user) override {
     return runtime::machineCodeOf(ptx, user);
+  }
+
+  void print(const Remark &remark) override {
+    if (printsRemarks())
+      runtime::print(std::span(&remark, 1));
   }
 };
 

@@ -2,6 +2,7 @@
 #include "jit/MachineCode.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "jit/CompileCache.h"
+#include "runtime/PtxForms.h"
 
 namespace sectile::runtime {
 
@@ -27,9 +28,10 @@ std::optional<std::string> machineCodeOf(const Artifact &ptx, const MachineCodeU
   target->cpu = chipOf(*target, user);
   const std::string key = machineCodeKey(ptx.entry) + "chip " + target->cpu + "\ndriver " +
                           user.driverVersion + " build " + user.driverBuild + "\nassembler " +
-                          version->text + "\nptx " + digestOf(ptx.bytes);
+                          version->text + "\nforms " + std::string(formsOfPtx) + "\nptx " +
+                          digestOf(ptx.bytes);
   return cache.machineCode(key, [&]() -> std::optional<std::string> {
-    llvm::Expected<PtxasResult> made = runPtxas(ptx.bytes, *target);
+    llvm::Expected<PtxasResult> made = assemble(ptx.bytes, *target);
     if (made)
       return std::move(made->cubin);
     llvm::consumeError(made.takeError()); // the driver says better what is wrong

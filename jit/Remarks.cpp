@@ -20,12 +20,6 @@ bool printsRemarks() {
   return prints;
 }
 
-std::string textOf(const Remark &remark) {
-  const std::string line =
-      remark.file.empty() ? "" : remark.file + ":" + std::to_string(remark.line) + ": ";
-  return line + "remark: " + remark.text;
-}
-
 void print(std::span<const Remark> remarks) {
   static std::mutex mutex;
   static auto *printed = new std::set<std::string>; // outlives kernels that static objects launch

@@ -11,8 +11,6 @@ namespace sectile::runtime {
 
 /// Whether SECTILE_REMARKS asks for remarks on standard error.
 bool printsRemarks();
-/// "matmul.cpp:12: remark: ...".
-std::string textOf(const Remark &remark);
 /// Prints each to standard error, unless this process has printed the same text before.
 void print(std::span<const Remark> remarks);
 

@@ -1,6 +1,7 @@
 // Who listens to activities, and the listener that writes Chrome's trace format.
 #include "runtime/Activities.h"
 #include "runtime/QuotedJson.h"
+#include "runtime/Remark.h"
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -159,6 +160,12 @@ void Activities::done(Activity::Kind kind, const CompileTimes &stages) {
     tell(step);
     step.start += step.duration;
   }
+}
+
+std::string textOf(const Remark &remark) {
+  const std::string line =
+      remark.file.empty() ? "" : remark.file + ":" + std::to_string(remark.line) + ": ";
+  return line + "remark: " + remark.text;
 }
 
 } // namespace runtime

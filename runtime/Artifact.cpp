@@ -8,7 +8,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 9;
+constexpr uint32_t version = 10;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -44,6 +44,42 @@ DebugSite readSite(ByteReader &in) {
 
 } // namespace
 
+bool areDistinct(unsigned rank, const uint64_t *extents, const uint64_t *strides) {
+  __extension__ using Wide = unsigned __int128;
+  const auto strideOf = [&](unsigned axis) -> Wide {
+    const auto stride = static_cast<int64_t>(strides[axis]);
+    return stride < 0 ? -static_cast<Wide>(stride) : static_cast<Wide>(stride);
+  };
+  // The reach of the axes so far. It has at most 64 bits where it is compared: a stride has no
+  // more.
+  Wide reach = 1;
+  const auto add = [&](unsigned axis) {
+    if (strideOf(axis) < reach)
+      return false;
+    reach += (extents[axis] - 1) * strideOf(axis);
+    return true;
+  };
+  const auto counts = [&](unsigned axis) { return static_cast<int64_t>(extents[axis]) > 1; };
+  unsigned axis = rank;
+  while (axis > 0 && (!counts(axis - 1) || add(axis - 1)))
+    --axis;
+  if (axis == 0)
+    return true;
+  // Not row by row: in the order of the strides. A tensor without elements has none at all.
+  unsigned order[8], count = 0;
+  if (rank > std::size(order))
+    return false;
+  for (axis = 0; axis < rank; ++axis)
+    if (counts(axis))
+      order[count++] = axis;
+    else if (extents[axis] != 1)
+      return true;
+  std::sort(order, order + count,
+            [&](unsigned a, unsigned b) { return strideOf(a) < strideOf(b); });
+  reach = 1;
+  return std::all_of(order, order + count, add);
+}
+
 std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> arguments) {
   for (size_t i = 0; i < plan.arguments.size(); ++i) {
     const ArgumentFacts &facts = plan.arguments[i];
@@ -57,6 +93,10 @@ std::string brokenFact(const LaunchPlan &plan, std::span<const uint64_t> argumen
     if (value < facts.low || value > facts.high)
       return what + std::to_string(value) + ", not from " + std::to_string(facts.low) + " to " +
              std::to_string(facts.high);
+    if (facts.distinct &&
+        (i + 2 * facts.distinct >= arguments.size() ||
+         !areDistinct(facts.distinct, &arguments[i + 1], &arguments[i + 1 + facts.distinct])))
+      return "elements of the view at argument " + std::to_string(i) + " overlap";
   }
   return {};
 }
@@ -105,6 +145,7 @@ std::string serialize(const Artifact &artifact) {
     fields.number(facts.divisor);
     fields.number(facts.low);
     fields.number(facts.high);
+    fields.number(static_cast<uint32_t>(facts.distinct));
   }
   fields.number(static_cast<uint32_t>(artifact.plan.firstTensorMap));
   fields.number(static_cast<uint64_t>(artifact.plan.tensorMaps.size()));
@@ -170,6 +211,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     facts.divisor = fields.number<uint64_t>();
     facts.low = fields.number<int64_t>();
     facts.high = fields.number<int64_t>();
+    facts.distinct = fields.number<uint32_t>();
   }
   artifact.plan.firstTensorMap = fields.number<uint32_t>();
   auto readGiven = [&](std::vector<TensorMapPlan::Given> &all) {

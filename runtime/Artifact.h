@@ -32,6 +32,9 @@ struct Resources {
 struct ArgumentFacts {
   uint64_t divisor = 1; ///< it is a multiple of this
   int64_t low = std::numeric_limits<int64_t>::min(), high = std::numeric_limits<int64_t>::max();
+  /// It is the address of a view with so many axes, whose extents and then strides are the next
+  /// arguments, and whose elements all have different addresses. 0: not known.
+  unsigned distinct = 0;
 
   friend bool operator==(const ArgumentFacts &, const ArgumentFacts &) = default;
 };
@@ -92,6 +95,10 @@ struct LaunchPlan {
 
   friend bool operator==(const LaunchPlan &, const LaunchPlan &) = default;
 };
+
+/// Whether the elements of a tensor have different addresses: whether each stride, the smallest
+/// first, goes beyond all that the smaller ones reach.
+bool areDistinct(unsigned rank, const uint64_t *extents, const uint64_t *strides);
 
 /// Which of a plan's facts does not hold of these arguments: "argument 3 is 17, no multiple of 16".
 /// Empty when all do.

@@ -16,7 +16,7 @@ size_t countFacts(const LaunchPlan &plan) {
   size_t count = 0;
   for (const ArgumentFacts &facts : plan.arguments)
     count += (facts.divisor > 1) + (facts.divisor > 8) + (facts.low != ArgumentFacts().low) +
-             (facts.low == facts.high);
+             (facts.low == facts.high) + (facts.distinct > 0);
   return count;
 }
 
@@ -54,6 +54,8 @@ BundleKey bundleKeyOf(const CodeRequest &request) {
                 .longAxis = request.longAxis,
                 .debug = request.options.debug,
                 .checked = request.options.checked,
+                .maxRegisters = request.options.maxRegisters,
+                .minPrograms = request.options.minPrograms,
                 .configuration = {packed.configWords, packed.configWords + packed.configCount},
                 .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
   constexpr std::string_view isVirtual = " virtual on ";
@@ -102,6 +104,8 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .longAxis = variant.longAxis,
                                                .debug = variant.debug,
                                                .checked = variant.checked,
+                                               .maxRegisters = variant.maxRegisters,
+                                               .minPrograms = variant.minPrograms,
                                                .configuration = variant.configuration,
                                                .described = std::string(variant.described)},
                                               variant.artifact});
@@ -121,6 +125,7 @@ std::shared_ptr<const Artifact> Bundle::find(const CodeRequest &request) const {
     const int suits = suitability(variant.target, key.target);
     if (!suits || variant.warps != key.warps || variant.stages != key.stages ||
         variant.longAxis != key.longAxis || variant.checked != key.checked ||
+        variant.maxRegisters != key.maxRegisters || variant.minPrograms != key.minPrograms ||
         variant.configuration != key.configuration)
       continue;
     const Artifact &artifact = variant.artifact;
@@ -154,6 +159,7 @@ bool Bundle::isMachineCodeOf(const Variant &variant, const Variant &ptx) {
   return variant.artifact.kind == "cubin" && variant.target == ptx.target &&
          variant.warps == ptx.warps && variant.stages == ptx.stages &&
          variant.longAxis == ptx.longAxis && variant.debug == ptx.debug &&
+         variant.maxRegisters == ptx.maxRegisters && variant.minPrograms == ptx.minPrograms &&
          variant.checked == ptx.checked && variant.configuration == ptx.configuration &&
          variant.artifact.plan == ptx.artifact.plan &&
          variant.artifact.irHash == ptx.artifact.irHash;
@@ -174,7 +180,8 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
   for (const Variant &variant : kernel->variants) {
     targets.insert(variant.target);
     if (!suitability(variant.target, key.target) || variant.configuration != key.configuration ||
-        variant.warps != key.warps || variant.stages != key.stages)
+        variant.warps != key.warps || variant.stages != key.stages ||
+        variant.maxRegisters != key.maxRegisters || variant.minPrograms != key.minPrograms)
       continue;
     hasOptions = true;
     if (std::string fact =

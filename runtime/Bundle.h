@@ -19,6 +19,7 @@ struct BundleKey {
   std::string target; ///< "sm_90a", "gfx942", or "virtual:sm_90a on CPU", code for this host
   unsigned warps = 0, stages = 0, longAxis = 0;
   bool debug = false, checked = false;
+  unsigned maxRegisters = 0, minPrograms = 0;
   std::vector<uint64_t> configuration; ///< the words of its fields
   std::string described = {};          ///< the same for people, "m=128 n=64"; not part of the key
 };
@@ -70,7 +71,7 @@ public:
 private:
   struct Variant {
     std::string_view target;
-    unsigned warps, stages, longAxis;
+    unsigned warps, stages, longAxis, maxRegisters, minPrograms;
     bool debug, checked;
     std::vector<uint64_t> configuration;
     std::string_view described;

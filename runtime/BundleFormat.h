@@ -20,7 +20,7 @@ namespace sectile::runtime::bundle {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr std::string_view magic = "SECTILEB";
-inline constexpr uint32_t format = 1;
+inline constexpr uint32_t format = 2;
 inline constexpr size_t headSize = 64, checkedFrom = 32, sectionSize = 24;
 enum SectionKind : uint32_t { kernelsKind = 1, variantsKind, codesKind, aboutKind, choicesKind };
 inline constexpr uint32_t debugFlag = 1, checkedFlag = 2;

@@ -24,6 +24,9 @@ bool isSound(const Artifact &artifact, std::span<const detail::ArgSpec> signatur
   size_t count = 0;
   for (const detail::ArgSpec &spec : signature)
     count += static_cast<size_t>(detail::flattenedCount(spec));
+  for (size_t i = 0; i < plan.arguments.size(); ++i)
+    if (const unsigned rank = plan.arguments[i].distinct; rank && i + 2 * rank >= count)
+      return false;
   const auto isGiven = [&](const TensorMapPlan::Given &given) {
     return given.argument < 0 ||
            (static_cast<size_t>(given.argument) < count && given.bits >= 1 && given.bits <= 64);
@@ -153,7 +156,9 @@ void Bundle::readKernels(std::string_view section) {
       spec.kind = static_cast<detail::ArgKind>(in.number<uint8_t>());
       spec.dtype = static_cast<DType>(in.number<uint8_t>());
       spec.rank = in.number<uint8_t>();
-      spec.readonly = in.number<uint8_t>();
+      const auto flags = in.number<uint8_t>();
+      spec.readonly = flags & 1;
+      spec.varying = flags >> 1 & 1;
     }
   }
   if (!in.finished())
@@ -183,7 +188,8 @@ void Bundle::readVariants(std::string_view section) {
     const auto kernel = in.number<uint32_t>();
     Variant variant{};
     variant.target = in.view();
-    for (unsigned *number : {&variant.warps, &variant.stages, &variant.longAxis})
+    for (unsigned *number : {&variant.warps, &variant.stages, &variant.longAxis,
+                             &variant.maxRegisters, &variant.minPrograms})
       *number = in.number<uint32_t>();
     const auto flags = in.number<uint32_t>();
     variant.debug = flags & debugFlag;

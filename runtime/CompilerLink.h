@@ -5,6 +5,8 @@
 
 #include "runtime/Activities.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/LaunchFacts.h"
+#include "runtime/Remark.h"
 #include <sectile/kernel.h>
 
 namespace sectile::runtime {
@@ -15,8 +17,8 @@ struct CodeRequest {
   DeviceImpl &device;
   const detail::PackedLaunch &packed;
   const CompileOptions &options;
-  std::span<const uint8_t> masks; ///< of what is known of the arguments, that which counts
-  unsigned longAxis;              ///< of the grid that is launched as the first; 0: none
+  std::span<const ArgumentMask> masks; ///< of what is known of the arguments, that which counts
+  unsigned longAxis;                   ///< of the grid that is launched as the first; 0: none
   Activities &activities;
 };
 
@@ -42,6 +44,8 @@ public:
   /// compiles relocatable code, which takes more registers and ignores setmaxnreg.
   virtual std::optional<std::string> machineCodeOf(const Artifact &ptx,
                                                    const MachineCodeUser &user) = 0;
+  /// Prints a remark of the runtime's where SECTILE_REMARKS asks for it.
+  virtual void print(const Remark &remark) = 0;
 };
 
 /// Null in a program without the compiler.

@@ -3,6 +3,8 @@
 #include "runtime/Environment.h"
 #include "runtime/KernelState.h"
 #include "runtime/LaunchAccess.h"
+#include "runtime/PtxForms.h"
+#include <algorithm>
 #include <utility>
 
 namespace sectile {
@@ -18,7 +20,7 @@ thread_local bool isPreparing = false;
 std::string summary(const CompileOptions &options, const detail::PackedLaunch &packed) {
   std::string text = packed.describeConfig ? packed.describeConfig(packed.config) + " " : "";
   return text + "warps=" + std::to_string(options.warps) +
-         " stages=" + std::to_string(options.stages);
+         " stages=" + std::to_string(options.stages) + limitsText(options);
 }
 
 void checkOwners(std::string_view kernel, std::span<const detail::ArgSpec> specs,
@@ -59,6 +61,8 @@ CompileOptions resolve(const LaunchOptions &launch, const LaunchOptions &kernel)
   options.debug = launch.debug.value_or(kernel.debug.value_or(debug));
   options.checked = launch.checked.value_or(kernel.checked.value_or(checked));
   options.plans = plans;
+  options.maxRegisters = launch.max_registers ? launch.max_registers : kernel.max_registers;
+  options.minPrograms = launch.min_programs ? launch.min_programs : kernel.min_programs;
   return options;
 }
 
@@ -74,10 +78,20 @@ KernelState &KernelBase::state() const {
   return *state;
 }
 
+// Says something about a kernel that is no compile's to say.
+static void remarkOn(const KernelDesc &desc, runtime::Activities &activities, std::string text) {
+  const Remark remark{desc.where.file_name(), static_cast<unsigned>(desc.where.line()),
+                      std::move(text)};
+  activities.done(Activity::Kind::compile, "remark", runtime::textOf(remark));
+  if (runtime::CompilerLink *link = runtime::compiler())
+    link->print(remark);
+}
+
 static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceImpl &device,
                                                 void *stream, const PackedLaunch &packed,
                                                 const CompileOptions &options,
-                                                std::span<const uint8_t> masks, unsigned longAxis) {
+                                                std::span<const runtime::ArgumentMask> masks,
+                                                unsigned longAxis) {
   if (stream && device.captureOf(stream))
     throw LaunchError("kernel '" + std::string(desc.name) +
                       "': its first launch for such arguments compiles and loads code, which a "
@@ -94,12 +108,59 @@ static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceIm
   if (loaded->debug)
     loaded->debug->longAxis = longAxis;
   activities.done(Activity::Kind::load, "load");
+  if (const Resources &takes = loaded->resources; takes.spillBytes)
+    remarkOn(desc, activities, runtime::spillRemark(takes.registers, takes.spillBytes));
   return loaded;
 }
 
 unsigned longAxisOf(const Grid &grid, const DeviceLimits &limits) {
   const unsigned axis = grid.y > limits.max_grid[1] ? 1 : grid.z > limits.max_grid[2] ? 2 : 0;
   return grid.x <= limits.max_grid[axis] ? axis : 0;
+}
+
+// What the versions of a kernel were told apart by: "argument 1, argument 3".
+static std::string differencesOf(std::span<const ArgSpec> specs,
+                                 const std::vector<std::vector<uint8_t>> &versions) {
+  std::string text;
+  size_t word = 0;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    bool differs = false;
+    for (int part = flattenedCount(specs[i]); part-- > 0; ++word)
+      for (const std::vector<uint8_t> &version : versions)
+        differs |= version[word] != versions.front()[word];
+    if (differs)
+      text += (text.empty() ? "argument " : ", argument ") + std::to_string(i);
+  }
+  return text;
+}
+
+// Each version is a compile, perhaps in the middle of serving.
+void KernelBase::countVersion(const runtime::LaunchWords &key, const DeviceImpl &device,
+                              const PackedLaunch &packed, const CompileOptions &options) const {
+  constexpr size_t few = 4;
+  KernelState &state = this->state();
+  const std::vector<runtime::ArgumentMask> &masks = state.masksFor(device);
+  std::vector<uint8_t> known;
+  for (size_t i = 0; i < masks.size(); ++i)
+    known.push_back(static_cast<uint8_t>(runtime::knownBits(
+        masks[i], packed.words + i, static_cast<uint64_t>(device.indexBound()))));
+  std::string text;
+  {
+    std::lock_guard lock(state.mutex);
+    auto &versions = state.versions[key.others(masks.size())];
+    if (std::ranges::find(versions, known) != versions.end())
+      return;
+    versions.push_back(std::move(known));
+    const size_t times = (versions.size() - 1) / few; // said again when there are twice as many
+    if ((versions.size() - 1) % few || (times & (times - 1)) || !times)
+      return;
+    text = "this kernel has " + std::to_string(versions.size()) +
+           " versions now, by what is known of " + differencesOf(desc_.args, versions) +
+           " (1, multiples of 8 and 16, addresses that are multiples of 16): a Varying<T> "
+           "parameter needs none, and prepare_versions() compiles them beforehand";
+  }
+  runtime::Activities activities(desc_.name, device.name, [&] { return summary(options, packed); });
+  remarkOn(desc_, activities, std::move(text));
 }
 
 const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
@@ -109,9 +170,12 @@ const LoadedKernel &KernelBase::prepare(DeviceImpl &device, const Grid &grid,
   const unsigned longAxis = longAxisOf(grid, device.limits);
   const runtime::LaunchWords key(device, state.masksFor(device), packed, options, longAxis);
   const LoadedKernel *kernel = state.table.find(key.get());
-  return kernel ? *kernel
-                : *state.table.insert(key.get(), loadKernel(desc_, device, stream, packed, options,
-                                                            state.masksFor(device), longAxis));
+  if (kernel)
+    return *kernel;
+  kernel = state.table.insert(key.get(), loadKernel(desc_, device, stream, packed, options,
+                                                    state.masksFor(device), longAxis));
+  countVersion(key, device, packed, options);
+  return *kernel;
 }
 
 template <class Extents> static void putFirst(unsigned axis, Extents &grid) {

@@ -16,15 +16,17 @@ struct KernelState {
               runtime::countingBits(desc.args, runtime::someIndices),
               runtime::countingBits(desc.args, runtime::allIndices)} {}
 
-  const std::vector<uint8_t> &masksFor(const runtime::DeviceImpl &device) const {
+  const std::vector<runtime::ArgumentMask> &masksFor(const runtime::DeviceImpl &device) const {
     return masks[runtime::boundKindOf(device.indexBound())];
   }
   size_t countArguments() const { return masks[0].size(); }
 
-  const std::array<std::vector<uint8_t>, runtime::boundKinds> masks;
+  const std::array<std::vector<runtime::ArgumentMask>, runtime::boundKinds> masks;
   runtime::SpecializationTable table;
   std::mutex mutex; ///< guards what follows
   std::map<std::vector<uint64_t>, std::string> codeHashes;
+  /// What is known of the arguments in each version that was loaded, by the rest of its key.
+  std::map<std::vector<uint64_t>, std::vector<std::vector<uint8_t>>> versions;
 };
 
 /// With the kernel's own options and the defaults where the launch says nothing.

@@ -20,6 +20,12 @@ struct Remark {
   friend bool operator==(const Remark &, const Remark &) = default;
 };
 
+namespace runtime {
+
+/// "matmul.cpp:12: remark: ...".
+std::string textOf(const Remark &remark);
+
+} // namespace runtime
 } // namespace sectile
 
 #endif

@@ -32,6 +32,17 @@ public:
       module.addModuleFlag(Module::Error, "amdhsa_code_object_version", 500);
   }
 
+  void limitRegisters(Function &kernel, unsigned threads, unsigned maxRegisters,
+                      unsigned minBlocks) const override {
+    if (maxRegisters)
+      kernel.addFnAttr("amdgpu-num-vgpr", std::to_string(maxRegisters));
+    // A block's waves are spread over the SIMDs of its compute unit.
+    const unsigned simds = target.warpSize == 64 ? 4 : 2, waves = threads / target.warpSize;
+    if (minBlocks)
+      kernel.addFnAttr("amdgpu-waves-per-eu",
+                       std::to_string(std::max(1u, (minBlocks * waves + simds - 1) / simds)));
+  }
+
   Value *threadIndex(IRBuilder<> &b) const override {
     return b.CreateIntrinsic(Intrinsic::amdgcn_workitem_id_x, {});
   }

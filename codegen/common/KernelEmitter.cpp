@@ -49,8 +49,19 @@ LogicalResult KernelEmitter::run() {
   const bool movesRegisters =
       llvm::any_of(source.getBody().getOps<cta::PartitionOp>(),
                    [](cta::PartitionOp partition) { return !partition.getRegisters().empty(); });
-  hooks.setUpKernel(*kernel, launchedWarpsOf(source) * target.warpSize, clusterOf(source),
-                    movesRegisters);
+  const unsigned threads = launchedWarpsOf(source) * target.warpSize;
+  hooks.setUpKernel(*kernel, threads, clusterOf(source), movesRegisters);
+  const auto limit = [&](StringRef name) -> unsigned {
+    auto number = source->getAttrOfType<IntegerAttr>(name);
+    return number ? number.getInt() : 0;
+  };
+  const unsigned maxRegisters = limit(cta::maxRegistersAttr),
+                 minPrograms = limit(cta::minProgramsAttr);
+  if (movesRegisters && (maxRegisters || minPrograms > 1))
+    source.emitRemark("max_registers and min_programs have no effect: the warps of this kernel "
+                      "hand registers to each other");
+  else if (maxRegisters || minPrograms)
+    hooks.limitRegisters(*kernel, threads, maxRegisters, minPrograms);
   for (auto [i, argument] : llvm::enumerate(source.getArguments())) {
     llvm::Argument *value = kernel->getArg(i);
     value->addAttr(llvm::Attribute::NoUndef);
@@ -559,6 +570,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AssertOp check) { emitAssert(*this, check); })
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
+      .Case([&](cta::OfBlockOp same) { define(same, registers(same.getSource())); })
       .Case([&](cta::ExtractSliceOp slice) { emitExtractSlice(slice); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })
       .Case([&](cta::DotBeginOp begin) {

@@ -50,6 +50,10 @@ public:
   /// in clusters of `cluster` blocks. `movesRegisters`: whether it has setRegisters().
   virtual void setUpKernel(llvm::Function &kernel, unsigned threads, unsigned cluster,
                            bool movesRegisters) const = 0;
+  /// Lets a kernel that was set up have so many registers a thread, and leaves room for so many
+  /// blocks on a multiprocessor; 0: no limit.
+  virtual void limitRegisters(llvm::Function &kernel, unsigned threads, unsigned maxRegisters,
+                              unsigned minBlocks) const = 0;
   /// How source lines get into the code.
   virtual llvm::DICompileUnit::DebugEmissionKind lineTables() const {
     return llvm::DICompileUnit::LineTablesOnly;

@@ -30,6 +30,14 @@ public:
       kernel.addFnAttr("nvvm.cluster_dim", std::to_string(cluster) + ",1,1");
   }
 
+  void limitRegisters(Function &kernel, unsigned, unsigned maxRegisters,
+                      unsigned minBlocks) const override {
+    if (maxRegisters)
+      kernel.addFnAttr("nvvm.maxnreg", std::to_string(maxRegisters));
+    if (minBlocks)
+      kernel.addFnAttr("nvvm.minctasm", std::to_string(minBlocks));
+  }
+
   /// `.loc` alone: debug sections would make the assembler compile for a debugger.
   DICompileUnit::DebugEmissionKind lineTables() const override {
     return DICompileUnit::DebugDirectivesOnly;

@@ -1,5 +1,6 @@
 // Runs NVIDIA's assembler and reads what it reports.
 #include "codegen/nvidia/Ptxas.h"
+#include "runtime/PtxForms.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -68,6 +69,26 @@ static unsigned numberBefore(StringRef text, StringRef phrase) {
   unsigned number = 0;
   before.substr(start == StringRef::npos ? 0 : start + 1).getAsInteger(10, number);
   return number;
+}
+
+Expected<PtxasResult> assemble(StringRef ptx, const Target &target) {
+  Expected<PtxasResult> best = runPtxas(ptx, target);
+  if (!best)
+    return best;
+  const auto spilt = [](const PtxasResult &result) {
+    return result.spillStoreBytes + result.spillLoadBytes;
+  };
+  for (const std::string &form : runtime::otherForms(ptx)) {
+    if (!spilt(*best))
+      break;
+    // A form that the assembler refuses is none to take.
+    Expected<PtxasResult> other = runPtxas(form, target);
+    if (!other)
+      consumeError(other.takeError());
+    else if (spilt(*other) < spilt(*best))
+      best = std::move(other);
+  }
+  return best;
 }
 
 Expected<PtxasResult> runPtxas(StringRef ptx, const Target &target) {

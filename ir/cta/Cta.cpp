@@ -193,6 +193,14 @@ void ExtractSliceOp::build(OpBuilder &builder, OperationState &state, Value sour
         source, dim, count, index);
 }
 
+LogicalResult OfBlockOp::verify() {
+  const size_t rank = tile::shapeOf(getType()).size();
+  if (!rank || getExtents().size() != rank || getStrides().size() != rank ||
+      getOffsets().size() != rank)
+    return emitOpError("takes one extent, stride and offset for each dimension of the tile");
+  return success();
+}
+
 LogicalResult ExtractSliceOp::verify() {
   auto from = getSource().getType(), to = getType();
   const Layout *layout = layoutOf(from), *result = layoutOf(to);

@@ -37,6 +37,9 @@ namespace sectile::cta {
 inline constexpr llvm::StringLiteral targetAttr = "cta.target"; ///< module: name of the target
 inline constexpr llvm::StringLiteral warpsAttr = "cta.warps";   ///< kernel: i32
 inline constexpr llvm::StringLiteral stagesAttr = "cta.stages"; ///< kernel: i32, depth of pipelines
+/// Kernel: i32, the registers of a thread at most, and the programs of a multiprocessor at least.
+inline constexpr llvm::StringLiteral maxRegistersAttr = "cta.max_registers";
+inline constexpr llvm::StringLiteral minProgramsAttr = "cta.min_programs";
 /// kernel: unit, no loop of it is planned
 inline constexpr llvm::StringLiteral asWrittenAttr = "cta.as_written";
 inline constexpr llvm::StringLiteral sharedBytesAttr =

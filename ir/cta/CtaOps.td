@@ -118,6 +118,24 @@ def Cta_ConvertLayoutOp : Cta_Op<"convert_layout", [Pure]> {
   let hasFolder = 1;
 }
 
+def Cta_OfBlockOp : Cta_Op<"of_block", [Pure, AttrSizedOperandSegments, AllTypesMatch<["source", "result"]>]> {
+  let summary = "the same addresses, or offsets in a buffer, with the block of a view that they are of";
+  let description = [{
+    The elements of the view, `base` with these extents and strides, all have different addresses, and the accesses that
+    go by the result leave out those of the block that are no elements of the view. So two accesses of one view meet only
+    where their elements have the same place in it.
+  }];
+  let arguments = (ins AnyTypeOf<[Tile_Ints, Tile_Ptrs]>:$source, Tile_PtrType:$base,
+                       Variadic<AnySignlessInteger>:$extents, Variadic<AnySignlessInteger>:$strides,
+                       Variadic<AnySignlessInteger>:$offsets);
+  let results = (outs AnyTypeOf<[Tile_Ints, Tile_Ptrs]>:$result);
+  let assemblyFormat = [{
+    $source `in` $base `,` `[` $extents `]` `,` `[` $strides `]` `at` `[` $offsets `]` attr-dict `:` type($source) `,`
+    qualified(type($base)) `,` `[` type($extents) `]` `,` `[` type($strides) `]` `,` `[` type($offsets) `]`
+  }];
+  let hasVerifier = 1;
+}
+
 def Cta_ExtractSliceOp : Cta_Op<"extract_slice", [Pure]> {
   let summary = "part `index` of `count` equal parts of a tile along a dimension";
   let description = "Each thread holds as much of every part, and keeps it: nothing moves.";

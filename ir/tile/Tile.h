@@ -42,6 +42,9 @@ inline constexpr llvm::StringLiteral clusterAttr = "tile.cluster";
 inline constexpr llvm::StringLiteral divisibleAttr = "tile.divisible";
 /// On a kernel's integer argument: its value is from zero to less than this i64.
 inline constexpr llvm::StringLiteral belowAttr = "tile.below";
+/// Of the address of a view whose elements have different addresses: array<i64> of its strides, 0
+/// where they are arguments. Its extents and strides are the arguments that follow.
+inline constexpr llvm::StringLiteral distinctAttr = "tile.distinct";
 
 /// On a dot: its sums are in flight until a `tile.dot_wait`.
 inline constexpr llvm::StringLiteral inFlightAttr = "tile.in_flight";

@@ -210,8 +210,8 @@ std::optional<Address> AddressAnalysis::infer(Value value) {
           index = {{indexAlong(0), 1}};
         return plus(index, {{{}, int32_t(range.getStart())}});
       })
-      .Case<tile::SplatOp, tile::BroadcastOp, tile::HintOp, cta::ConvertLayoutOp, arith::ExtSIOp>(
-          [&](auto) { return operand(0); })
+      .Case<tile::SplatOp, tile::BroadcastOp, tile::HintOp, cta::ConvertLayoutOp, cta::OfBlockOp,
+            arith::ExtSIOp>([&](auto) { return operand(0); })
       .Case([&](tile::ExpandDimsOp expand) {
         return withAxes(operand(0),
                         [&](int axis) { return axis + (axis >= int(expand.getAxis())); });
@@ -336,6 +336,37 @@ std::optional<Address> AddressAnalysis::addressOf(const ViewBlock &block) {
   return address;
 }
 
+std::optional<PlaceInView> AddressAnalysis::placeIn(Value base, ValueRange extents,
+                                                    ValueRange strides, ValueRange offsets,
+                                                    ArrayRef<int64_t> shape) {
+  PlaceInView place;
+  place.base = addressOf(base);
+  for (Value size : llvm::concat<Value>(SmallVector<Value>(extents), SmallVector<Value>(strides))) {
+    while (auto wider = size.getDefiningOp<arith::ExtSIOp>())
+      size = wider.getIn();
+    place.sizes.push_back(size);
+  }
+  for (auto [d, extent] : llvm::enumerate(shape)) {
+    Address along;
+    if (extent > 1)
+      along = {{indexAlong(d), 1}};
+    std::optional<Address> at = plus(std::move(along), addressOf(offsets[d]));
+    if (!at)
+      return std::nullopt;
+    place.places.push_back(*std::move(at));
+  }
+  return place;
+}
+
+bool AddressAnalysis::areInOneView(const GlobalAccess &first, const GlobalAccess &second,
+                                   EndedIterations ended) const {
+  if (!first.inView || !second.inView || first.bytes != second.bytes ||
+      first.inView->sizes != second.inView->sizes || first.inView->base != second.inView->base)
+    return false;
+  return llvm::all_of(first.inView->base,
+                      [&](auto &term) { return !(loopsIn(term.first) & ended); });
+}
+
 /// The pointers that an access goes by, if it does.
 static Value pointersOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, Value>(op)
@@ -385,6 +416,9 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
       return access; // anywhere in what it is made from
     access.address = *std::move(address);
     access.bytes = cta::elementBytes(block->tile);
+    if (hasDistinctElements(block->view))
+      access.inView = placeIn(block->view.getPtr(), block->view.getExtents(),
+                              block->view.getStrides(), block->offsets, block->shape());
   } else if (isa<cta::BufferLoadOp, cta::BufferStoreOp>(op)) {
     Value base = op->getOperand(0), offsets = op->getOperand(1);
     type = offsets.getType();
@@ -403,9 +437,21 @@ std::optional<GlobalAccess> AddressAnalysis::accessOf(Operation *op) {
   } else {
     return access;
   }
-  for (auto &[product, coefficient] : access.address)
-    access.loops |= loopsIn(product);
   access.shape = tile::shapeOf(type);
+  Value goesBy =
+      isa<cta::BufferLoadOp, cta::BufferStoreOp>(op) ? op->getOperand(1) : pointersOf(op);
+  if (auto block = goesBy ? goesBy.getDefiningOp<cta::OfBlockOp>() : cta::OfBlockOp())
+    access.inView = placeIn(block.getBase(), block.getExtents(), block.getStrides(),
+                            block.getOffsets(), access.shape);
+  const auto addLoops = [&](const Address &address) {
+    for (auto &[product, coefficient] : address)
+      access.loops |= loopsIn(product);
+  };
+  addLoops(access.address);
+  if (access.inView) {
+    addLoops(access.inView->base);
+    llvm::for_each(access.inView->places, addLoops);
+  }
   access.layout = cta::layoutOf(type);
   return access;
 }
@@ -432,6 +478,11 @@ struct AddressAnalysis::Distance {
   bool bounded = true; ///< least and most are known
   bool sameIndices = true;
   int64_t constant = 0, least = 0, most = 0, step = 0, divisor = 0;
+  int64_t low = 0, high = 0; ///< where they meet: what is not indexed is from low to high
+
+  bool mayMeet() const { return !bounded || canBeIn(low, high); }
+  /// Whether elements with other indices may meet. Else those that meet have the same ones.
+  bool mayMeetElsewhere() const { return !bounded || !sameIndices || canBeIn(low, high, 0); }
 
   /// Whether what is not indexed can be in an interval, `except` one number of it.
   bool canBeIn(int64_t low, int64_t high, std::optional<int64_t> except = std::nullopt) const {
@@ -450,8 +501,7 @@ struct AddressAnalysis::Distance {
   }
 };
 
-AddressAnalysis::Distance AddressAnalysis::distance(const GlobalAccess &first,
-                                                    const GlobalAccess &second,
+AddressAnalysis::Distance AddressAnalysis::distance(const Side &first, const Side &second,
                                                     EndedIterations ended) {
   Distance result;
   int64_t divisor = 0;
@@ -464,7 +514,7 @@ AddressAnalysis::Distance AddressAnalysis::distance(const GlobalAccess &first,
     divisor = std::gcd(divisor, multiple);
     ++others;
   };
-  auto bound = [&](const GlobalAccess &access, const AddressProduct &product, int64_t coefficient) {
+  auto bound = [&](const Side &access, const AddressProduct &product, int64_t coefficient) {
     std::optional<int> axis = plainIndex(product);
     int64_t reach = 0;
     if (!axis || llvm::MulOverflow(coefficient, access.shape[*axis] - 1, reach) ||
@@ -523,7 +573,17 @@ AddressAnalysis::Distance AddressAnalysis::distance(const GlobalAccess &first,
   else
     result.step = 0;
   result.divisor = others ? std::max<int64_t>(divisor, result.step ? 0 : 1) : 0;
+  result.low = -result.most - second.bytes + 1;
+  result.high = -result.least + first.bytes - 1;
   return result;
+}
+
+AddressAnalysis::Distance AddressAnalysis::distanceAlong(unsigned dim, const GlobalAccess &first,
+                                                         const GlobalAccess &second,
+                                                         EndedIterations ended) {
+  constexpr int64_t oneElement = 1;
+  return distance({first.inView->places[dim], first.shape, oneElement},
+                  {second.inView->places[dim], second.shape, oneElement}, ended);
 }
 
 bool AddressAnalysis::mayOverlap(const GlobalAccess &first, const GlobalAccess &second,
@@ -535,9 +595,14 @@ bool AddressAnalysis::mayOverlap(const GlobalAccess &first, const GlobalAccess &
     return false;
   if (!first.bytes || !second.bytes)
     return true;
-  Distance apart = distance(first, second, ended);
-  return !apart.bounded ||
-         apart.canBeIn(-apart.most - second.bytes + 1, -apart.least + first.bytes - 1);
+  if (!distance(sideOf(first), sideOf(second), ended).mayMeet())
+    return false;
+  if (!areInOneView(first, second, ended))
+    return true;
+  for (unsigned dim = 0; dim < first.inView->places.size(); ++dim)
+    if (!distanceAlong(dim, first, second, ended).mayMeet())
+      return false;
+  return true;
 }
 
 bool AddressAnalysis::mayEverOverlap(const GlobalAccess &first, const GlobalAccess &second) {
@@ -617,9 +682,14 @@ bool AddressAnalysis::needsOrder(const GlobalAccess &first, const GlobalAccess &
   // Scalars are one thread's wherever they are; tiles where elements that meet have one place.
   if (!first.layout)
     return false;
-  Distance apart = distance(first, second, ended);
-  return !apart.bounded || !apart.sameIndices || !isInjective(first) ||
-         apart.canBeIn(-apart.most - second.bytes + 1, -apart.least + first.bytes - 1, 0);
+  if (!distance(sideOf(first), sideOf(second), ended).mayMeetElsewhere() && isInjective(first))
+    return false;
+  if (!areInOneView(first, second, ended))
+    return true;
+  for (unsigned dim = 0; dim < first.inView->places.size(); ++dim)
+    if (distanceAlong(dim, first, second, ended).mayMeetElsewhere())
+      return true;
+  return false;
 }
 
 } // namespace sectile

@@ -42,6 +42,14 @@ struct AddressFactor {
 using AddressProduct = std::vector<AddressFactor>;
 using Address = std::map<AddressProduct, int64_t>;
 
+/// Where a block is in a view whose elements all have different addresses. The access leaves out
+/// what is not in the view.
+struct PlaceInView {
+  Address base;
+  llvm::SmallVector<mlir::Value, 6> sizes; ///< extents, then strides
+  llvm::SmallVector<Address, 3> places;    ///< of an element, along each dimension
+};
+
 /// Loops of which an iteration has ended since something was done, as bits. What is computed in
 /// such a loop has another value now.
 using EndedIterations = uint64_t;
@@ -59,6 +67,7 @@ struct GlobalAccess {
   /// What the pointer is made from: arguments of the kernel and records of its log. None: anything.
   llvm::SmallVector<mlir::Value, 2> roots;
   Address address;
+  std::optional<PlaceInView> inView;
   llvm::ArrayRef<int64_t> shape; ///< empty for a scalar
   const Layout *layout = nullptr;
   int64_t bytes = 0;         ///< of one element; 0: not known
@@ -104,8 +113,27 @@ private:
   EndedIterations loopsIn(const AddressProduct &product) const;
   int64_t divisorOf(const AddressProduct &product);
 
+  std::optional<PlaceInView> placeIn(mlir::Value base, mlir::ValueRange extents,
+                                     mlir::ValueRange strides, mlir::ValueRange offsets,
+                                     llvm::ArrayRef<int64_t> shape);
+  /// Whether the accesses are of one view that was the same at both times.
+  bool areInOneView(const GlobalAccess &first, const GlobalAccess &second,
+                    EndedIterations ended) const;
+
+  /// An address of all elements of a tile, in units of some bytes.
+  struct Side {
+    const Address &address;
+    llvm::ArrayRef<int64_t> shape;
+    int64_t bytes;
+  };
   struct Distance;
-  Distance distance(const GlobalAccess &first, const GlobalAccess &second, EndedIterations ended);
+  Distance distance(const Side &first, const Side &second, EndedIterations ended);
+  /// The same of their places along a dimension of the view that both are in.
+  Distance distanceAlong(unsigned dim, const GlobalAccess &first, const GlobalAccess &second,
+                         EndedIterations ended);
+  static Side sideOf(const GlobalAccess &access) {
+    return {access.address, access.shape, access.bytes};
+  }
 
   mlir::func::FuncOp kernel;
   llvm::DenseMap<mlir::Operation *, unsigned> loopNumbers;

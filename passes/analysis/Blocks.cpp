@@ -1,5 +1,7 @@
 // Accesses of blocks of views, and what is known of addresses and masks in any form.
 #include "passes/analysis/Blocks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -24,6 +26,48 @@ tile::MakeViewOp madeView(Value view) {
       return {};
     view = loop.getInitArgs()[index];
   }
+}
+
+/// The number of the kernel's argument that a value is, perhaps in more bits.
+static std::optional<unsigned> argumentOf(Value value) {
+  while (auto wider = value.getDefiningOp<arith::ExtSIOp>())
+    value = wider.getIn();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || !isa<func::FuncOp>(argument.getOwner()->getParentOp()))
+    return std::nullopt;
+  return argument.getArgNumber();
+}
+
+bool hasDistinctElements(tile::MakeViewOp view) {
+  auto kernel = view->getParentOfType<func::FuncOp>();
+  std::optional<unsigned> whole; // the address of the view whose axes these are
+  SmallVector<unsigned, 4> axes;
+  for (auto [extent, stride] : llvm::zip_equal(view.getExtents(), view.getStrides())) {
+    APInt number;
+    if (matchPattern(extent, m_ConstantInt(&number)) && number.isOne())
+      continue; // whatever its stride
+    const std::optional<unsigned> at = argumentOf(extent);
+    if (!at)
+      return false;
+    DenseI64ArrayAttr strides;
+    unsigned address = *at;
+    while (!strides && address-- > 0)
+      strides = kernel.getArgAttrOfType<DenseI64ArrayAttr>(address, tile::distinctAttr);
+    if (!strides)
+      return false;
+    const unsigned axis = *at - address - 1;
+    if (axis >= strides.size() || (whole && whole != address) || llvm::is_contained(axes, axis))
+      return false;
+    const bool isItsStride =
+        strides[axis]
+            ? matchPattern(stride, m_ConstantInt(&number)) && number.getSExtValue() == strides[axis]
+            : argumentOf(stride) == address + 1 + strides.size() + axis;
+    if (!isItsStride)
+      return false;
+    whole = address;
+    axes.push_back(axis);
+  }
+  return true;
 }
 
 std::optional<ViewBlock> blockOf(Operation *op) {

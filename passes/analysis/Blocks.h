@@ -12,6 +12,10 @@ namespace sectile {
 /// it or a loop changes it.
 tile::MakeViewOp madeView(mlir::Value view);
 
+/// Whether all elements of a view are known to have different addresses: those of an argument of
+/// which the launch says so, or of a part of one that has some of its axes, whole and in any order.
+bool hasDistinctElements(tile::MakeViewOp view);
+
 /// The block of a view that an operation reads or writes.
 struct ViewBlock {
   tile::MakeViewOp view;

@@ -411,6 +411,7 @@ Contiguity Rules::infer() {
       .Case<tile::ReshapeOp>(
           [&](tile::ReshapeOp o) { return reshape(o.getSource().getType().getShape()); })
       .Case<tile::HintOp>([&](tile::HintOp hint) { return promised(hint); })
+      .Case<cta::OfBlockOp>([&](auto) { return lhs(); })
       .Case<tile::LoadOp>([&](auto) { return load(); })
       .Case<tile::AddPtrOp, arith::AddIOp>([&](auto) { return add(); })
       .Case<arith::SubIOp>([&](auto) { return subtract(); })

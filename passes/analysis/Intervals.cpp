@@ -74,7 +74,7 @@ Interval exactInterval(Operation &op, ArrayRef<Interval> operands) {
         return Interval{start, start + range.getType().getShape()[0] - 1};
       })
       .Case<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-            tile::HintOp, cta::ConvertLayoutOp, arith::ExtSIOp, arith::TruncIOp,
+            tile::HintOp, cta::ConvertLayoutOp, cta::OfBlockOp, arith::ExtSIOp, arith::TruncIOp,
             arith::IndexCastOp>([&](auto) { return operand(0); })
       .Case([&](arith::ExtUIOp extend) {
         Interval from = operand(0);

@@ -83,6 +83,10 @@ LogicalResult checkNumber(Operation *op, Attribute attr, StringRef name, int64_t
 LogicalResult checkAttributes(func::FuncOp kernel) {
   if (failed(checkNumber(kernel, kernel->getAttr(cta::warpsAttr), cta::warpsAttr, 1, 64)) ||
       failed(checkNumber(kernel, kernel->getAttr(cta::stagesAttr), cta::stagesAttr, 1, 64)) ||
+      failed(checkNumber(kernel, kernel->getAttr(cta::maxRegistersAttr), cta::maxRegistersAttr, 1,
+                         512)) ||
+      failed(checkNumber(kernel, kernel->getAttr(cta::minProgramsAttr), cta::minProgramsAttr, 1,
+                         64)) ||
       failed(checkNumber(kernel, kernel->getAttr(cta::sharedBytesAttr), cta::sharedBytesAttr, 0,
                          INT32_MAX)) ||
       failed(checkNumber(kernel, kernel->getAttr(tile::clusterAttr), tile::clusterAttr, 1, 2)))

@@ -4,6 +4,7 @@
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -221,23 +222,107 @@ double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits
 double LayoutProblem::costOfValue(Value value) {
   unsigned node = producer.lookup(value);
   unsigned layout = valueLayout(node, nodes[node].layout);
-  SmallVector<unsigned, 4> wanted;
+  ++weighed;
+  const Wishes &all = wishes[valueNumbers.lookup(value)];
+  // Each layout once, by the first of those that want it.
+  SmallVector<std::pair<unsigned, unsigned>, 4> wanted;
+  for (auto &[id, users] : all.usesOf)
+    wanted.push_back({*users.begin(), id});
+  llvm::sort(wanted);
   double cost = 0;
-  for (OpOperand &use : value.getUses()) {
-    auto user = consumer.find(&use);
-    if (user == consumer.end())
-      continue;
-    unsigned id = operandLayoutOf(use, user->second, nodes[user->second].layout);
-    if (id == none || llvm::is_contained(wanted, id))
-      continue;
-    wanted.push_back(id);
-    bool ahead = costs.canGoAhead(use);
+  for (auto [first, id] : wanted) {
+    const bool ahead = all.uses[first].canGoAhead;
     if (id == layout)
       cost += ahead ? cycles::exposedLatency : 0;
     else
       cost += costOfConversion(layout, id, cta::elementBits(value.getType())) * (ahead ? 0.5 : 1);
   }
   return cost ? cost * weightOf(value) : 0;
+}
+
+void LayoutProblem::noteWishes() {
+  if (wishes.empty())
+    for (Node &node : nodes)
+      for (Value value : node.values) {
+        node.around.push_back(valueNumbers[value] = wishes.size());
+        Wishes &all = wishes.emplace_back();
+        for (OpOperand &use : value.getUses())
+          if (consumer.contains(&use)) {
+            useNumbers[&use] = all.uses.size();
+            all.uses.push_back({&use, costs.canGoAhead(use)});
+            all.isMixed |= all.uses.back().canGoAhead != all.uses.front().canGoAhead;
+          }
+      }
+  for (Node &node : nodes)
+    for (OpOperand *operand : node.operands)
+      if (auto number = valueNumbers.find(operand->get());
+          number != valueNumbers.end() && !llvm::is_contained(node.around, number->second))
+        node.around.push_back(number->second);
+  for (Wishes &all : wishes) {
+    all.usesOf.clear();
+    ++all.state;
+    for (auto [number, use] : llvm::enumerate(all.uses)) {
+      const unsigned user = consumer.lookup(use.operand);
+      if (unsigned id = operandLayoutOf(*use.operand, user, nodes[user].layout); id != none)
+        all.usesOf[id].insert(number);
+    }
+  }
+}
+
+void LayoutProblem::setLayout(unsigned index, unsigned layout) {
+  Node &node = nodes[index];
+  for (OpOperand *operand : node.operands) {
+    auto number = useNumbers.find(operand);
+    if (number == useNumbers.end())
+      continue;
+    const unsigned before = operandLayoutOf(*operand, index, node.layout),
+                   after = operandLayoutOf(*operand, index, layout);
+    if (before == after)
+      continue;
+    auto &usesOf = wishes[valueNumbers.lookup(operand->get())].usesOf;
+    if (before != none) {
+      auto users = usesOf.find(before);
+      users->second.erase(number->second);
+      if (users->second.empty())
+        usesOf.erase(users);
+    }
+    if (after != none)
+      usesOf[after].insert(number->second);
+  }
+  node.layout = layout;
+}
+
+void LayoutProblem::moveTo(unsigned index, unsigned layout) {
+  Node &node = nodes[index];
+  // What another user gains depends on whether it is alone in what it wants or may come to want.
+  const auto change = [&](Wishes &all, unsigned id) {
+    auto users = all.usesOf.find(id);
+    const size_t count = users == all.usesOf.end() ? 0 : users->second.size();
+    all.state += count <= 2 || all.isMixed;
+  };
+  const unsigned old = node.layout;
+  setLayout(index, layout);
+  for (Value value : node.values)
+    ++wishes[valueNumbers.lookup(value)].state;
+  for (OpOperand *operand : node.operands) {
+    if (!useNumbers.contains(operand))
+      continue;
+    Wishes &all = wishes[valueNumbers.lookup(operand->get())];
+    const unsigned before = operandLayoutOf(*operand, index, old),
+                   after = operandLayoutOf(*operand, index, layout);
+    if (before == after)
+      continue;
+    change(all, before);
+    change(all, after);
+  }
+}
+
+uint64_t LayoutProblem::stateAround(unsigned index) const {
+  // States only grow, so the sum is the same only where each is.
+  uint64_t sum = 0;
+  for (unsigned number : nodes[index].around)
+    sum += wishes[number].state;
+  return sum;
 }
 
 double LayoutProblem::costAround(unsigned index) {
@@ -255,9 +340,9 @@ double LayoutProblem::costAround(unsigned index) {
 double LayoutProblem::gain(unsigned index, unsigned layout) {
   unsigned old = nodes[index].layout;
   double before = costAround(index);
-  nodes[index].layout = layout;
+  setLayout(index, layout);
   double after = costAround(index);
-  nodes[index].layout = old;
+  setLayout(index, old);
   return before - after;
 }
 
@@ -272,10 +357,10 @@ double LayoutProblem::totalCost() {
 }
 
 SmallVector<unsigned, 8> LayoutProblem::neighbours(unsigned index) const {
-  SmallVector<unsigned, 8> result;
+  llvm::SmallSetVector<unsigned, 8> result;
   auto add = [&](unsigned other) {
-    if (other != index && !llvm::is_contained(result, other))
-      result.push_back(other);
+    if (other != index)
+      result.insert(other);
   };
   for (OpOperand *operand : nodes[index].operands)
     if (auto found = producer.find(operand->get()); found != producer.end())
@@ -284,7 +369,7 @@ SmallVector<unsigned, 8> LayoutProblem::neighbours(unsigned index) const {
     for (OpOperand &use : value.getUses())
       if (auto found = consumer.find(&use); found != consumer.end())
         add(found->second);
-  return result;
+  return result.takeVector();
 }
 
 } // namespace sectile

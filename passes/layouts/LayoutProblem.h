@@ -7,6 +7,8 @@
 #include "passes/layouts/LayoutCosts.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include <map>
+#include <set>
 #include <unordered_map>
 
 namespace sectile {
@@ -35,6 +37,9 @@ public:
   /// Chooses the layouts.
   void solve();
 
+  /// How many times the conversions of a value were weighed so far.
+  uint64_t countWeighed() const { return weighed; }
+
   /// Whether a tile is made anew in any layout it is needed in.
   bool isCheap(mlir::Value tile) const { return cheap.contains(tile); }
   /// The chosen layout of a tile that is not cheap.
@@ -59,6 +64,7 @@ private:
     llvm::SmallVector<unsigned, 4> proposals; // its own, the likeliest first
     llvm::SmallVector<unsigned, 8> candidates;
     llvm::DenseMap<unsigned, double> costs;
+    llvm::SmallVector<unsigned, 4> around; // numbers of its values and its operands'
   };
 
   // A layout that one node proposes, and what follows from it for the others.
@@ -74,6 +80,14 @@ private:
   void propose();
   void addLabel(unsigned seed, unsigned layout);
   void choose(bool reversed);
+  /// Gives a node another layout, and its operands' values another user's wish.
+  void setLayout(unsigned node, unsigned layout);
+  /// The same for good: gains that it may change count as unknown.
+  void moveTo(unsigned node, unsigned layout);
+  /// Other than before where a node's gains may have changed.
+  uint64_t stateAround(unsigned node) const;
+  /// Notes what all users want of all values.
+  void noteWishes();
   void improve();
   bool improveOne(unsigned node);
   bool grow(const Label &label);
@@ -96,7 +110,22 @@ private:
   /// How that changes with another layout.
   double gain(unsigned node, unsigned layout);
   double totalCost();
+  /// Each once.
   llvm::SmallVector<unsigned, 8> neighbours(unsigned node) const;
+
+  // A use of a value by a node, in the order of the value's uses.
+  struct Use {
+    mlir::OpOperand *operand;
+    bool canGoAhead;
+  };
+  // What the users of a value want of it. A tile that hundreds of operations use would else be
+  // asked about them all whenever one of them changes.
+  struct Wishes {
+    std::vector<Use> uses;
+    std::map<unsigned, std::set<unsigned>> usesOf; // of a layout, by number
+    bool isMixed = false;                          // not all or none can go ahead
+    uint64_t state = 0; // increased by what another user's gain may depend on
+  };
 
   mlir::func::FuncOp kernel;
   LayoutCosts costs;
@@ -106,6 +135,10 @@ private:
   llvm::DenseSet<mlir::Value> cheap;
   llvm::DenseMap<mlir::Value, unsigned> producer;
   llvm::DenseMap<mlir::OpOperand *, unsigned> consumer;
+  llvm::DenseMap<mlir::Value, unsigned> valueNumbers; // of those that nodes produce
+  std::vector<Wishes> wishes;                         // by them
+  uint64_t weighed = 0;
+  llvm::DenseMap<mlir::OpOperand *, unsigned> useNumbers; // of its value
   llvm::DenseMap<std::pair<mlir::OpOperand *, unsigned>, unsigned> requiredMemo;
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> reducedMemo;
   llvm::DenseMap<std::tuple<unsigned, unsigned, unsigned>, double> conversionMemo;

@@ -124,6 +124,7 @@ void LayoutProblem::choose(bool reversed) {
     else
       llvm::for_each(labels, take);
   }
+  noteWishes();
 }
 
 bool LayoutProblem::improveOne(unsigned index) {
@@ -137,24 +138,29 @@ bool LayoutProblem::improveOne(unsigned index) {
       }
   if (bestLayout == none)
     return false;
-  nodes[index].layout = bestLayout;
+  moveTo(index, bestLayout);
   return true;
 }
 
 bool LayoutProblem::grow(const Label &label) {
   std::vector<std::pair<unsigned, unsigned>> moved; // node, its layout before
   SmallVector<unsigned, 16> frontier;
+  std::vector<bool> isInFrontier(nodes.size());
+  // By the state that they were found in; no state is 0.
+  std::vector<std::pair<uint64_t, double>> gains(nodes.size());
   auto addFrontier = [&](unsigned index) {
     for (unsigned other : neighbours(index))
       if (label.layouts[other] != none && nodes[other].layout != label.layouts[other] &&
-          !llvm::is_contained(frontier, other))
+          !isInFrontier[other]) {
+        isInFrontier[other] = true;
         frontier.push_back(other);
+      }
   };
   double total = 0, best = 0;
   size_t bestLength = 0;
   auto move = [&](unsigned index, double gained) {
     moved.push_back({index, nodes[index].layout});
-    nodes[index].layout = label.layouts[index];
+    moveTo(index, label.layouts[index]);
     total += gained;
     if (total > best + epsilon) {
       best = total;
@@ -168,12 +174,17 @@ bool LayoutProblem::grow(const Label &label) {
   if (nodes[label.seed].layout != label.layouts[label.seed])
     move(label.seed, gain(label.seed, label.layouts[label.seed]));
   llvm::erase(frontier, label.seed);
+  isInFrontier[label.seed] = false;
   for (unsigned uphill = 0; !frontier.empty() && uphill < maxUphill;) {
     // Everything that gains goes along; else the least loss.
     double least = 0;
     unsigned choice = none;
     for (unsigned i = 0; i < frontier.size(); ++i) {
-      double gained = gain(frontier[i], label.layouts[frontier[i]]);
+      auto &[state, gained] = gains[frontier[i]];
+      if (const uint64_t now = stateAround(frontier[i]); state != now) {
+        state = now;
+        gained = gain(frontier[i], label.layouts[frontier[i]]);
+      }
       if (choice == none || gained > least) {
         least = gained;
         choice = i;
@@ -183,11 +194,12 @@ bool LayoutProblem::grow(const Label &label) {
     }
     unsigned index = frontier[choice];
     frontier.erase(frontier.begin() + choice);
+    isInFrontier[index] = false;
     uphill = least < 0 ? uphill + 1 : uphill;
     move(index, least);
   }
   while (moved.size() > bestLength) {
-    nodes[moved.back().first].layout = moved.back().second;
+    moveTo(moved.back().first, moved.back().second);
     moved.pop_back();
   }
   return bestLength > 0;
@@ -218,6 +230,7 @@ void LayoutProblem::solve() {
     return;
   for (auto [node, layout] : llvm::zip_equal(nodes, first))
     node.layout = layout;
+  noteWishes();
 }
 
 } // namespace sectile

@@ -28,6 +28,7 @@
 #include "passes/checks/Check.h"
 #include "llvm/ADT/MapVector.h"
 #include <set>
+#include <unordered_map>
 
 namespace sectile {
 #define GEN_PASS_DEF_INSERTBARRIERS
@@ -69,7 +70,23 @@ struct Place {
 struct GlobalOfKind {
   GlobalAccess access;
   unsigned kind = 0;
-  int64_t constant = 0; ///< of its address
+  SmallVector<int64_t, 4> constants; ///< of its address, and of its places in a view
+};
+
+/// All that decides whether two such accesses need order. Each is compared with all that are
+/// pending, so this has to be quick.
+struct Comparison {
+  unsigned first, second; ///< their kinds
+  EndedIterations ended;
+  SmallVector<int64_t, 4> apart; ///< their constants
+
+  bool operator==(const Comparison &) const = default;
+};
+struct HashOfComparison {
+  size_t operator()(const Comparison &c) const {
+    return llvm::hash_combine(c.first, c.second, c.ended,
+                              llvm::hash_combine_range(c.apart.begin(), c.apart.end()));
+  }
 };
 
 /// Something done to memory that other threads may not have seen.
@@ -185,11 +202,23 @@ public:
 
 private:
   GlobalOfKind ofKind(GlobalAccess access) {
-    Address variable = access.address;
-    int64_t constant = 0;
-    if (auto at = variable.find({}); at != variable.end()) {
-      constant = at->second;
-      variable.erase(at);
+    SmallVector<int64_t, 4> constants;
+    const auto variableOf = [&](Address address) {
+      constants.push_back(0);
+      if (auto at = address.find({}); at != address.end()) {
+        constants.back() = at->second;
+        address.erase(at);
+      }
+      return address;
+    };
+    std::vector<Address> variables{variableOf(access.address)};
+    std::vector<const void *> sizes;
+    if (access.inView) {
+      variables.push_back(access.inView->base);
+      for (const Address &place : access.inView->places)
+        variables.push_back(variableOf(place));
+      for (Value size : access.inView->sizes)
+        sizes.push_back(size.getAsOpaquePointer());
     }
     std::vector<const void *> roots;
     for (Value root : access.roots)
@@ -197,11 +226,11 @@ private:
     const unsigned kind =
         kinds
             .try_emplace({access.reads, access.writes, access.once, access.asynchronous,
-                          access.commutes, std::move(roots), std::move(variable),
+                          access.commutes, std::move(roots), std::move(variables), std::move(sizes),
                           access.shape.vec(), access.layout, access.bytes, access.loops},
                          kinds.size())
             .first->second;
-    return {std::move(access), kind, constant};
+    return {std::move(access), kind, std::move(constants)};
   }
 
   // What isSafeAt() finds out from what was pending ahead of the operation, if that is enough.
@@ -416,8 +445,10 @@ private:
       return false;
     if (!before.global || !access.global)
       return !before.global && !access.global && before.place.overlaps(access.place);
-    auto [at, isNew] = compared.try_emplace({before.global->kind, access.global->kind, before.ended,
-                                             access.global->constant - before.global->constant});
+    Comparison comparison{before.global->kind, access.global->kind, before.ended, {}};
+    for (auto [from, to] : llvm::zip(before.global->constants, access.global->constants))
+      comparison.apart.push_back(to - from);
+    auto [at, isNew] = compared.try_emplace(std::move(comparison));
     if (isNew)
       at->second = addresses.needsOrder(before.global->access, access.global->access, before.ended);
     return at->second;
@@ -566,12 +597,12 @@ private:
   AddressAnalysis addresses;
   std::map<Operation *, GlobalOfKind> globals;
   /// By all of an access but the constant of its address.
-  std::map<
-      std::tuple<bool, bool, bool, bool, std::optional<tile::AtomicKind>, std::vector<const void *>,
-                 Address, std::vector<int64_t>, const Layout *, int64_t, EndedIterations>,
-      unsigned>
+  std::map<std::tuple<bool, bool, bool, bool, std::optional<tile::AtomicKind>,
+                      std::vector<const void *>, std::vector<Address>, std::vector<const void *>,
+                      std::vector<int64_t>, const Layout *, int64_t, EndedIterations>,
+           unsigned>
       kinds;
-  DenseMap<std::tuple<unsigned, unsigned, EndedIterations, int64_t>, bool> compared;
+  std::unordered_map<Comparison, bool, HashOfComparison> compared;
   /// What was pending ahead of a barrier, and after it: by the last walk, and by the last safe one.
   struct Around {
     State before, after;

@@ -260,7 +260,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
       std::string why = whyNotBuffer(op, block, known);
       if (why.empty()) {
         Value base = addressing.start();
-        Value offsets = addressing.offsets();
+        Value offsets = ofBlock(builder, block, addressing.offsets());
         replaceByBuffer(builder, op, base, offsets, addressing.mask());
         op->erase();
         return;
@@ -271,12 +271,21 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     }
     // In this order whatever the host compiler: the order of arguments is not the language's to
     // say.
-    Value pointers = addressing.pointers();
+    Value pointers = ofBlock(builder, block, addressing.pointers());
     Value mask = addressing.mask();
     llvm::TypeSwitch<Operation *>(op)
         .Case<tile::LoadBlockOp, tile::StoreBlockOp, tile::AtomicBlockOp, cta::AsyncCopyBlockOp>(
             [&](auto access) { replace(builder, access, pointers, mask); });
     op->erase();
+  }
+
+  /// What an access goes by, with its block where barriers may follow from that.
+  static Value ofBlock(OpBuilder &builder, const ViewBlock &block, Value tile) {
+    tile::MakeViewOp view = block.view;
+    if (!hasDistinctElements(view))
+      return tile;
+    return cta::OfBlockOp::create(builder, tile.getLoc(), tile.getType(), tile, view.getPtr(),
+                                  view.getExtents(), view.getStrides(), block.offsets);
   }
 
   void lower(cta::TensorCopyBlockOp copy, const ViewBlock &block) {

@@ -4,6 +4,7 @@
 #include "runtime/BuildId.h"
 #include "runtime/CompilerLink.h"
 #include "runtime/DriverDevice.h"
+#include "runtime/PtxForms.h"
 #include "runtime/cuda/CudaDriver.h"
 #include <bit>
 #include <cstdlib>
@@ -114,19 +115,34 @@ public:
       machineCode = link->machineCodeOf(artifact, codeUser);
     const CurrentContext current = enter();
     const BesideCaptures<CudaDriver> beside;
-    // Where the driver refuses it, it takes the PTX.
-    if (!machineCode || table().moduleLoadDataEx(&module, machineCode->data(), 0, nullptr,
-                                                 nullptr) != driver::success)
-      module = loadModule(artifact);
-    auto kernel = kernelIn(artifact, module);
-    auto attribute = [&](int which) {
-      int value = 0;
-      check(table().funcGetAttribute(&value, which, kernel->function),
-            "asking what kernel '" + artifact.entry + "' takes");
-      return static_cast<unsigned>(value);
+    const auto isLoaded = [&](const std::string &code) {
+      return table().moduleLoadDataEx(&module, code.c_str(), 0, nullptr, nullptr) ==
+             driver::success;
     };
-    kernel->resources.registers = attribute(cuda::functionRegisters);
-    kernel->resources.spillBytes = attribute(cuda::functionLocalBytes);
+    const auto kernelOfModule = [&] {
+      auto kernel = kernelIn(artifact, module);
+      const auto attribute = [&](int which) {
+        int value = 0;
+        check(table().funcGetAttribute(&value, which, kernel->function),
+              "asking what kernel '" + artifact.entry + "' takes");
+        return static_cast<unsigned>(value);
+      };
+      kernel->resources.registers = attribute(cuda::functionRegisters);
+      kernel->resources.spillBytes = attribute(cuda::functionLocalBytes);
+      return kernel;
+    };
+    // Where the driver refuses it, it takes the PTX.
+    const bool isAssembled = machineCode && isLoaded(*machineCode);
+    if (!isAssembled)
+      module = loadModule(artifact);
+    auto kernel = kernelOfModule();
+    // As codegen/nvidia/Ptxas.h does with ptxas. The driver's own cache has all forms.
+    if (!isAssembled && artifact.kind == "ptx" && kernel->resources.spillBytes)
+      for (const std::string &form : otherForms(artifact.bytes))
+        if (isLoaded(form))
+          if (auto other = kernelOfModule();
+              other->resources.spillBytes < kernel->resources.spillBytes)
+            kernel = std::move(other);
     if (artifact.plan.sharedBytes > defaultSharedBytes)
       check(table().funcSetAttribute(kernel->function, cuda::functionMaxDynamicShared,
                                      static_cast<int>(artifact.plan.sharedBytes)),

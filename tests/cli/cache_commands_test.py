@@ -463,6 +463,22 @@ def test_why():
         os.remove(os.path.join("cache", new))
 
 
+def test_why_tells_of_versions():
+    base = ["vector_add", "--config", "size=256", "--device", "virtual:sm_80"]
+    counts = []
+    for length in (64, 63, 72, 1):
+        write_npy("x.npy", "<f4", (length,), range(length))
+        words = [*base, "--in", "x=x.npy", "y=x.npy"]
+        done("run", *words, "--repeat", "1", env=cache())
+        counts.append(len(why(*words)["versions"]))
+    assert counts == [1, 2, 3, 4]
+    out = done("cache", "why", *words, env=cache()).out
+    assert "4 versions of it that differ in what is known of the arguments" in out, out
+    assert sum(line.startswith("  ") for line in out.splitlines()) == 4, out
+    # Another configuration has versions of its own.
+    assert why("vector_add", "--config", "size=512", *words[3:])["versions"] == []
+
+
 def test_why_of_extents():
     words = ["matmul", "--shape", "m=64,n=64,k=64", "--dtype", "bf16", "--device", "virtual:sm_80"]
     assert why(*words)["cached"] is False

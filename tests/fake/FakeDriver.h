@@ -51,6 +51,7 @@ struct Module {
 struct Function {
   std::string name;
   int maxDynamicShared = 49152;
+  bool hasAllRegisters = false; ///< one block of it may have all of a multiprocessor's
 };
 using Work = std::function<int()>;
 // Ends with the last graph that keeps it. A callback of a driver must not call it.

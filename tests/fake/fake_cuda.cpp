@@ -441,16 +441,21 @@ int cuModuleGetFunction(void **function, void *handle, const char *name) {
     return notFound;
   static auto *functions = new std::map<std::pair<void *, std::string>, Function>;
   auto &entry = (*functions)[{handle, name}];
-  entry = {name, 49152};
+  entry = {name, 49152, module->text.find(".minnctapersm 1") != std::string::npos};
   *function = &entry;
   return success;
 }
-int cuFuncGetAttribute(int *value, int attribute, void *) {
+// With FAKE_CUDA_SPILLS code spills 800 bytes, or 8 where one block has all registers.
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
   ENTER(true)
 
   if (attribute != 3 && attribute != 4)
     return invalidValue;
-  *value = attribute == 4 ? 24 : 0;
+  const bool spills = numberIn("FAKE_CUDA_SPILLS");
+  *value = attribute == 4                                       ? 24
+           : !spills                                            ? 0
+           : static_cast<Function *>(function)->hasAllRegisters ? 8
+                                                                : 800;
   return success;
 }
 int cuFuncSetAttribute(void *function, int attribute, int value) {

@@ -12,7 +12,7 @@ static Artifact example() {
   artifact.bytes = std::string("code\0with a zero", 16);
   artifact.plan.threads = 256;
   artifact.plan.sharedBytes = 98304;
-  artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {}};
+  artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {.distinct = 2}};
   artifact.plan.firstTensorMap = 4;
   artifact.plan.cluster = 2;
   TensorMapPlan map;

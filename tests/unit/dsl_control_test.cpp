@@ -27,7 +27,7 @@ TEST(Range, CarriesWhatItsBodyAssigns) {
 
 TEST(Range, HintsAreAttributes) {
   std::string ir = traced([](sc::Ptr<float> x, sc::Int n) {
-    for (auto i : sc::range(n, {.flatten = true, .warp_specialize = true}))
+    for (auto i : sc::range(n, {.warp_specialize = true, .flatten = true}))
       sc::store(x + i, 0.0f);
     for (auto i : sc::range(n, {.unroll = 1, .disallow_acc_multi_buffer = true}))
       sc::store(x + i, 1.0f);

@@ -237,6 +237,162 @@ TEST_F(KernelLaunch, SpecialisesOnWhatTheKeySays) {
   EXPECT_EQ(launches(x, y, z, 32), 0u);
 }
 
+Kernel counted{"counted", [](Ptr<float> y, Scalar<std::uint64_t> seed, Scalar<std::int64_t> step,
+                             Varying<Int> tokens, Varying<Scalar<int>> row, Int n) {
+                 auto i = arange(0, 64);
+                 store(y + i, rand(seed, i) + cast<float>(step + tokens + row), i < n);
+               }};
+
+// Seeds, steps and counts take all values, and each version of a kernel is a compile.
+TEST_F(KernelLaunch, IntegersThatVaryAreNotSpecialised) {
+  const auto launches = [&](auto... arguments) {
+    const uint64_t before = compiled();
+    counted.launch(device.stream(), 1, z, arguments...);
+    return compiled() - before;
+  };
+  EXPECT_EQ(launches(3u, 3, 3, 3, 5), 1u);
+  for (const int value : {1, 8, 16, 40, 1 << 20})
+    EXPECT_EQ(launches(static_cast<unsigned>(value), value, value, value, 5), 0u) << value;
+  EXPECT_EQ(launches(3u, std::int64_t{1} << 40, 3, 3, 5), 0u);
+  EXPECT_EQ(launches(3u, 3, 3, 3, 16), 1u) << "an Int is specialised";
+  // Its width and sign stay.
+  EXPECT_EQ(launches(3u, 3, std::int64_t{1} << 40, 3, 5), 1u);
+}
+
+struct Rows {
+  Varying<View<const float, 2>> x;
+  Varying<Int> count;
+};
+SECTILE_STRUCT(Rows, x, count)
+
+TEST_F(KernelLaunch, ExtentsOfAViewMayVary) {
+  Kernel kernel{"varying_view", [](Rows rows, Varying<View<float, 1>> y) {
+                  y.tile(8).store(0,
+                                  sum(rows.x.tile(8, 8).load(0, 0), 1) + cast<float>(rows.count));
+                }};
+  const auto launches = [&](int rows, int columns, int stride) {
+    const uint64_t before = compiled();
+    kernel.launch(device.stream(), 1,
+                  {Tensor<float, 2>(x.data(), {rows, columns}, {stride, 1}), rows},
+                  Tensor<float, 1>(z.data(), {rows}, {1}));
+    return compiled() - before;
+  };
+  EXPECT_EQ(launches(3, 3, 16), 1u);
+  for (const int extent : {1, 4, 8, 16})
+    EXPECT_EQ(launches(extent, extent, 16), 0u) << extent;
+  EXPECT_EQ(launches(3, 3, 9), 1u) << "its strides are specialised";
+}
+
+TEST_F(KernelLaunch, VersionsArePreparedBeforehand) {
+  Kernel kernel{"prepared_versions", [](View<float, 1> y, Int a, Varying<Int> b) {
+                  y.tile(64).store(0, cast<float>(full<int>(a, 64) + b));
+                }};
+  const auto view = [&](int extent) { return Tensor<float, 1>(z.data(), {extent}, {1}); };
+  const uint64_t before = compiled();
+  prepare_versions(device, kernel.bind(1, view(64), 5, 5), {0, 1, 2});
+  const uint64_t prepared = compiled();
+  EXPECT_EQ(prepared - before, 16u);
+  for (const int extent : {1, 7, 8, 16, 64})
+    for (const int a : {1, 7, 8, 24, 32})
+      kernel.launch(device.stream(), 1, view(extent), a, a);
+  EXPECT_EQ(compiled(), prepared);
+  kernel.launch(device.stream(), 1, Tensor<float, 1>(z.data() + 1, {7}, {1}), 5, 5);
+  EXPECT_EQ(compiled(), prepared + 1) << "of other addresses nothing was said";
+  EXPECT_EQ(message<LaunchError>([&] { prepare_versions(device, kernel.bind(1, z, 5, 5), {3}); }),
+            "kernel 'prepared_versions': it has no argument 3, only 3");
+  Kernel many{"many_integers", [](Ptr<float> y, Int a, Int b, Int c, Int d) {
+                store(y, cast<float>(a + b + c + d));
+              }};
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { prepare_versions(device, many.bind(1, z, 1, 1, 1, 1), {1, 2, 3, 4}); }),
+              HasSubstr("4 integers that vary have 4^4 versions"));
+}
+
+TEST_F(KernelLaunch, ARemarkTellsOfManyVersions) {
+  std::vector<std::string> remarks;
+  const Listening listening([&](const Activity &activity) {
+    if (activity.name == "remark")
+      remarks.push_back(activity.note);
+  });
+  Kernel kernel{"many_versions",
+                [](Ptr<float> y, Int a, Int b, Float c) { store(y, cast<float>(a + b) + c); }};
+  for (const int value : {1, 3, 8, 16, 5})
+    kernel.launch(device.stream(), 1, z, value, 3, 1.f);
+  EXPECT_TRUE(remarks.empty()) << "four are few";
+  kernel.launch(device.stream(), 1, z, 3, 1, 1.f);
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_THAT(remarks[0], HasSubstr("this kernel has 5 versions now, by what is known of argument "
+                                    "1, argument 2 ("));
+  EXPECT_THAT(remarks[0], HasSubstr("kernel_launch_test.cpp:"));
+  for (const int a : {1, 3, 8, 16})
+    for (const int b : {1, 3, 8, 16})
+      kernel.launch(device.stream(), 1, z, a, b, 1.f);
+  EXPECT_EQ(remarks.size(), 2u) << "said again of twice as many";
+}
+
+TEST_F(KernelLaunch, ViewsKeepTheirElementsApart) {
+  Kernel kernel{"apart", [](View<float, 2> y, View<const float, 2> x) {
+                  y.tile(4, 4).store(0, 0, x.tile(4, 4).load(0, 0));
+                }};
+  using Numbers = std::array<std::int64_t, 2>;
+  const auto isDistinct = [&](Numbers extents, Numbers strides) {
+    const Tensor<float, 2> tensor(nullptr, extents, strides);
+    const std::string ir = kernel.emit("sm_90a", "tile", tensor, tensor);
+    EXPECT_EQ(ir.find("tile.distinct"), ir.rfind("tile.distinct")) << "nothing is written to x";
+    return ir.find("tile.distinct") != ir.npos;
+  };
+  for (const auto &[extents, strides] : std::vector<std::pair<Numbers, Numbers>>{{{4, 8}, {8, 1}},
+                                                                                 {{4, 8}, {9, 1}},
+                                                                                 {{8, 4}, {1, 8}},
+                                                                                 {{1, 8}, {0, 1}},
+                                                                                 {{4, 8}, {-8, 1}},
+                                                                                 {{3, 3}, {2, 7}},
+                                                                                 {{0, 8}, {0, 0}},
+                                                                                 {{5, 1}, {3, 0}}})
+    EXPECT_TRUE(isDistinct(extents, strides)) << strides[0] << ", " << strides[1];
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = -most - 1;
+  for (const auto &[extents, strides] :
+       std::vector<std::pair<Numbers, Numbers>>{{{4, 8}, {7, 1}},
+                                                {{4, 8}, {0, 1}},
+                                                {{8, 4}, {1, 7}},
+                                                {{4, 8}, {-7, 1}},
+                                                {{3, 3}, {2, 4}},
+                                                {{2, 1}, {0, 1}},
+                                                {{most, most}, {most, most}},
+                                                {{3, 3}, {least, least}},
+                                                {{most, 3}, {most - 1, most}}})
+    EXPECT_FALSE(isDistinct(extents, strides)) << strides[0] << ", " << strides[1];
+}
+
+TEST_F(KernelLaunch, RegistersHaveALimit) {
+  const auto ptx = [&](LaunchOptions options, const char *target = "sm_90a",
+                       const char *form = "ptx") {
+    return add.emit(target, form, x, y, z, 32, Block{}, options);
+  };
+  EXPECT_THAT(ptx({}), Not(HasSubstr(".maxnreg")));
+  EXPECT_THAT(ptx({}), Not(HasSubstr(".minnctapersm")));
+  EXPECT_THAT(ptx({.max_registers = 64}), HasSubstr(".maxnreg 64"));
+  EXPECT_THAT(ptx({.min_programs = 3}), HasSubstr(".minnctapersm 3"));
+  EXPECT_THAT(ptx({.max_registers = 64}, "gfx942", "llvm"),
+              HasSubstr("\"amdgpu-num-vgpr\"=\"64\""));
+  // 3 programs of 2 waves on 4 SIMDs.
+  EXPECT_THAT(ptx({.min_programs = 3}, "gfx942", "llvm"),
+              HasSubstr("\"amdgpu-waves-per-eu\"=\"3\""));
+  EXPECT_THAT(message<CompileError>([&] { ptx({.max_registers = 1000}); }),
+              HasSubstr("cta.max_registers is a number from 1 to 512"));
+  const auto launches = [&](LaunchOptions options) {
+    const uint64_t before = compiled();
+    add.launch(device.stream(), 1, x, y, z, 64, Block{.size = 512}, options);
+    return compiled() - before;
+  };
+  EXPECT_EQ(launches({}), 1u);
+  EXPECT_EQ(launches({.max_registers = 64}), 1u);
+  EXPECT_EQ(launches({.min_programs = 2}), 1u);
+  EXPECT_EQ(launches({.max_registers = 64}), 0u);
+  Kernel limited{"limited", [](Ptr<float> p) { store(p, 1.f); }, {.max_registers = 40}};
+  EXPECT_THAT(limited.emit("sm_90a", "ptx", z), HasSubstr(".maxnreg 40"));
+}
+
 TEST_F(KernelLaunch, TheIrShowsTheSpecialisation) {
   const std::string aligned = add.emit("sm_90a", "tile", x, y, z, 32);
   EXPECT_THAT(aligned, HasSubstr("tile.divisible = 16"));

@@ -2,6 +2,8 @@
 // its key tells apart; who makes code where there is no ptxas, or it is of no use. Processes are
 // forked before anything is opened; driver and ptxas are fake.
 #include "CacheTest.h"
+#include "runtime/LaunchAccess.h"
+#include "runtime/PtxForms.h"
 #include "tests/fake/fake_cuda.h"
 #include <algorithm>
 #include <dlfcn.h>
@@ -29,6 +31,7 @@ struct Said {
   int traced = -1;   ///< contexts made
   int compiled = -1; ///< kernels, by this library
   int driver = -1;   ///< kernels, by the driver
+  int spilt = -1;    ///< bytes, of what was loaded
 };
 
 class MachineCode : public CacheTest {
@@ -43,6 +46,9 @@ protected:
            "echo \"$4\" >> "
         << calls
         << "\n[ -z \"$FAILS\" ] || exit 1\n"
+           "if [ -n \"$FAKE_CUDA_SPILLS\" ]; then\n"
+           "  if grep -q '^.minnctapersm 1$' \"$5\"; then echo '8 bytes spill stores'\n"
+           "  else echo '800 bytes spill stores'; fi; fi\n"
            "printf '\\177ELF%s\\n' \"${CHIP:-$4}\" > \"$7\"; cat \"$5\" >> \"$7\"\n";
     chmod(ptxas.c_str(), 0755);
   }
@@ -64,7 +70,8 @@ protected:
     });
     EXPECT_EQ(child.wait(), 0);
     Said said;
-    std::ifstream(result) >> said.right >> said.traced >> said.compiled >> said.driver;
+    std::ifstream(result) >> said.right >> said.traced >> said.compiled >> said.driver >>
+        said.spilt;
     EXPECT_TRUE(said.right);
     return said;
   }
@@ -72,11 +79,14 @@ protected:
     auto x = device.upload(std::vector<float>{1, 2, 3}),
          y = device.upload(std::vector<float>{10, 20, 30}), z = device.allocate<float>(3);
     add.launch(device.stream(), 1, x, y, z, 3);
+    const unsigned spills =
+        LaunchAccess::prepare(add.bind(1, x, y, z, 3), device).resources.spillBytes;
     const bool right = z.download() == std::vector<float>{11, 22, 33};
     void *library = dlopen(std::getenv("SECTILE_CUDA_LIBRARY"), RTLD_NOW);
     const auto compiles = reinterpret_cast<int (*)()>(dlsym(library, "fakeCudaCompiles"));
     return std::to_string(right) + " " + std::to_string(ContextLease::created()) + " " +
-           std::to_string(CompileCache::get().counts().compiles) + " " + std::to_string(compiles());
+           std::to_string(CompileCache::get().counts().compiles) + " " +
+           std::to_string(compiles()) + " " + std::to_string(spills);
   }
   /// The chips that ptxas was called for so far.
   std::vector<std::string> assembled() const {
@@ -144,6 +154,42 @@ TEST_F(MachineCode, ItsKeyHasAssemblerDriverAndChip) {
   EXPECT_EQ(assembled().back(), "sm_90");
 }
 
+// With .reqntid alone ptxas may leave a thread few registers.
+TEST_F(MachineCode, WhatSpillsIsAssembledInAnotherFormToo) {
+  const std::map<std::string, std::string> spills = {{"FAKE_CUDA_SPILLS", "1"}};
+  EXPECT_EQ(launch().spilt, 0);
+  EXPECT_EQ(assembled().size(), 1u) << "code that does not spill needs no other form";
+  fs::remove(entries().at(0));
+  const Said first = launch(spills);
+  EXPECT_EQ(first.spilt, 8);
+  EXPECT_EQ(first.driver, 0);
+  EXPECT_EQ(assembled().size(), 3u);
+  EXPECT_EQ(launch(spills).spilt, 8) << "the cache has the better form";
+  EXPECT_EQ(assembled().size(), 3u);
+}
+
+TEST_F(MachineCode, WithoutPtxasTheDriverTriesTheForms) {
+  const Said said = launch({{"FAKE_CUDA_SPILLS", "1"}, {"SECTILE_PTXAS", ""}});
+  EXPECT_EQ(said.spilt, 8);
+  EXPECT_EQ(said.driver, 2);
+  EXPECT_EQ(launch({{"SECTILE_PTXAS", ""}}).driver, 1);
+}
+
+// A limit that the launch asks for is kept, whatever spills.
+TEST(PtxForms, LimitsAreKept) {
+  const std::string ptx = ".version 8.0\n.visible .entry k(\n  .param .u32 x\n)\n.reqntid 256\n{\n"
+                          "  ret; // .maxnreg\n}\n";
+  const std::vector<std::string> forms = otherForms(ptx);
+  ASSERT_EQ(forms.size(), 1u);
+  EXPECT_THAT(forms[0], testing::HasSubstr(")\n.minnctapersm 1\n.reqntid 256\n{\n"));
+  for (const char *limit : {".maxnreg 64\n", ".minnctapersm 2\n"}) {
+    std::string limited = ptx;
+    limited.insert(limited.find("{"), limit);
+    EXPECT_TRUE(otherForms(limited).empty()) << limit;
+  }
+  EXPECT_TRUE(otherForms(".func f\n.reqntid 1\n{").empty());
+}
+
 // Releases differ in their faults.
 TEST_F(MachineCode, OnlyAPtxasOfTheDriversReleaseIsUsed) {
   for (const auto &variables : std::vector<std::map<std::string, std::string>>{
@@ -184,7 +230,7 @@ TEST_F(MachineCode, OfSixtyFourProcessesOneAssembles) {
     setenv("SECTILE_PTXAS", ptxas.c_str(), 1);
     setenv("FAKE_CUDA_VERSION", "13000", 1);
     const std::string said = run(Device::open("cuda:0"));
-    return said.starts_with("1") && said.ends_with(" 0") ? 0 : 1;
+    return said.starts_with("1") && said.ends_with(" 0 0") ? 0 : 1;
   }));
   EXPECT_EQ(assembled().size(), 1u);
 }

@@ -72,7 +72,7 @@ struct Launch {
     const detail::KernelDesc desc{name, specs, nullptr, nullptr};
     const detail::PackedLaunch packed{words.data(),         nullptr, nullptr, configuration.data(),
                                       configuration.size(), nullptr, {}};
-    const std::vector<uint8_t> masks = countingBits(specs, noBound);
+    const std::vector<ArgumentMask> masks = countingBits(specs, noBound);
     Activities activities(name, device.name(), [] { return ""; });
     return use(CodeRequest{desc, *device.impl(), packed, options, masks, longAxis, activities});
   }
@@ -337,6 +337,23 @@ TEST(Bundle, CodeIsForTheseArgumentsForAlignedOnesAndForAny) {
   EXPECT_EQ(assumed(any, Assumes::nothing, "gfx942"), wide);
 }
 
+const Kernel written{"written", [](View<float, 3>, View<const float, 2>) {}};
+
+TEST(Bundle, AlignedCodeIsForElementsThatDoNotOverlap) {
+  const auto any = written.bind_any();
+  for (const char *chip : {"sm_80", "sm_90a", "gfx942"}) {
+    EXPECT_THAT(assumed(any, Assumes::aligned, chip), StartsWith(" 0:16:distinct "));
+    EXPECT_THAT(assumed(any, Assumes::nothing, chip), Not(HasSubstr("distinct")));
+  }
+  LaunchPlan plan;
+  plan.arguments.resize(5);
+  plan.arguments[0].distinct = 2;
+  const auto broken = [&](std::vector<uint64_t> words) { return brokenFact(plan, words); };
+  EXPECT_EQ(broken({0, 4, 8, 8, 1}), "");
+  EXPECT_EQ(broken({0, 4, 8, 7, 1}), "elements of the view at argument 0 overlap");
+  EXPECT_EQ(broken({0, 4, 8, 8}), "elements of the view at argument 0 overlap");
+}
+
 // Files -----------------------------------------------------------------------------------------
 
 TEST(Bundle, EveryTruncatedFileIsRefusedInOneSentence) {
@@ -366,9 +383,9 @@ TEST(Bundle, EveryChangedByteIsNoticed) {
 
 TEST(Bundle, OtherFormatsAreNamed) {
   std::string bytes = someBundle();
-  bytes[8] = 2;
-  EXPECT_EQ(whyRefused(bytes), "bundle 'app.sectile' has format 2, but this library reads format "
-                               "1: build the bundle again");
+  bytes[8] = 1;
+  EXPECT_EQ(whyRefused(bytes), "bundle 'app.sectile' has format 1, but this library reads format "
+                               "2: build the bundle again");
   bytes = someBundle();
   bytes[36] = 1;
   EXPECT_THAT(whyRefused(checksummed(bytes)),

@@ -35,7 +35,9 @@ std::string factsText(const LaunchPlan &plan) {
     const auto factOf = [&](size_t at) -> std::string {
       const ArgumentFacts &facts = plan.arguments[at];
       return facts.low == facts.high ? "= " + std::to_string(facts.low)
-             : facts.divisor > 1     ? "divisible by " + std::to_string(facts.divisor)
+             : facts.divisor > 1     ? "divisible by " + std::to_string(facts.divisor) +
+                                           (facts.distinct ? " without overlap" : "")
+             : facts.distinct        ? "without overlap"
                                      : "";
     };
     const std::string fact = factOf(i);
@@ -61,6 +63,8 @@ std::string factsText(const LaunchPlan &plan) {
 std::string optionsText(const runtime::BundleKey &key) {
   return std::to_string(key.warps) + " warps, " + std::to_string(key.stages) + " stages" +
          (key.longAxis ? ", long axis " + std::to_string(key.longAxis) : "") +
+         (key.maxRegisters ? ", at most " + std::to_string(key.maxRegisters) + " registers" : "") +
+         (key.minPrograms ? ", at least " + std::to_string(key.minPrograms) + " programs" : "") +
          (key.debug ? ", debug" : "") + (key.checked ? ", checked" : "");
 }
 
@@ -176,6 +180,8 @@ int sectile::tool::runBundleList(const CommandLine &line) {
                                      {"long_axis", key.longAxis},
                                      {"debug", key.debug},
                                      {"checked", key.checked},
+                                     {"max_registers", key.maxRegisters},
+                                     {"min_programs", key.minPrograms},
                                      {"config", key.described},
                                      {"configuration", std::move(words)},
                                      {"code_bytes", artifact.bytes.size()},

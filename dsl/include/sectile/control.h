@@ -10,9 +10,9 @@ namespace sectile {
 struct LoopOptions {
   int stages = 0; // how many iterations' loads are in flight
   int unroll = 0; // how many iterations one round of the loop is; 1 keeps the compiler from it
-  bool flatten = false; // make one loop of this and the loops in it; nothing acts on it yet
   std::optional<bool> warp_specialize = {}; // loads by a warp of their own, where that can be done
   bool disallow_acc_multi_buffer = false;   // no dot of the next iteration beside this one
+  bool flatten = false; // make one loop of this and the loops in it; nothing acts on it yet
 };
 
 namespace detail {

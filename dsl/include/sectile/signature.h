@@ -18,6 +18,7 @@ struct ArgSpec {
   DType dtype = DType::boolean; // int64 for index
   std::uint8_t rank = 0;        // of a view
   bool readonly = false;        // Ptr<const T>, View<const T, N>
+  bool varying = false;         // Varying<T>
 
   friend bool operator==(const ArgSpec &, const ArgSpec &) = default;
 };
@@ -36,6 +37,7 @@ struct ArgSpecialization {
   bool is32bit = true;    // of index, extent, stride: fits_index32(value)
   std::int64_t below = 0; // of index, stride: from 0 to less than this; 0: not known
   std::optional<std::int64_t> value = std::nullopt; // of integers: known to be this (1, as a rule)
+  bool distinct = false; // of a view's address: its elements all have different addresses
 
   friend bool operator==(const ArgSpecialization &, const ArgSpecialization &) = default;
 };
@@ -109,6 +111,18 @@ template <class T, int N> struct Parameter<View<T, N>> {
     for (Value &stride : view.strides_)
       stride = arguments.at(++first);
     return view;
+  }
+};
+
+template <class T> struct Parameter<Varying<T>> {
+  static constexpr bool is_config = false;
+  static constexpr ArgSpec spec = [] {
+    ArgSpec spec = Parameter<T>::spec;
+    spec.varying = true;
+    return spec;
+  }();
+  static Varying<T> make(const TraceArguments &arguments, std::size_t first) {
+    return Varying<T>(Parameter<T>::make(arguments, first));
   }
 };
 

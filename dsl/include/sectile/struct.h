@@ -10,6 +10,26 @@
 
 namespace sectile {
 
+namespace detail {
+template <class T> inline constexpr bool canVary = false;
+template <class T>
+inline constexpr bool canVary<Tile<T>> = isInteger(kindOf<T>()) || std::same_as<T, Index>;
+template <class T, int N> inline constexpr bool canVary<View<T, N>> = true;
+} // namespace detail
+
+// A parameter of a kernel, used like a T, that takes many values from launch to launch: a step, a
+// seed, a number of tokens. Code is not specialised for the integer, or for the view's extents, so
+// it does not matter whether a launch passes 1 or a multiple of 16.
+template <class T> class Varying : public T {
+  static_assert(detail::canVary<T>,
+                "a Varying<T> is an Int, a Scalar of an integer type, or a View, whose extents "
+                "vary: code is not specialised for other numbers");
+
+public:
+  using T::T;
+  explicit Varying(const T &value) : T(value) {}
+};
+
 // A struct that SECTILE_STRUCT names the fields of.
 template <class T>
 concept KernelStruct = requires(std::type_identity<T> type) { sectileStructFields(type); };
@@ -24,6 +44,7 @@ template <class T> inline constexpr bool isTraced = KernelStruct<T>;
 template <class T> inline constexpr bool isTraced<Ptr<T>> = true;
 template <class T> inline constexpr bool isTraced<Tile<T>> = true;
 template <class T, int N> inline constexpr bool isTraced<View<T, N>> = true;
+template <class T> inline constexpr bool isTraced<Varying<T>> = true;
 
 template <class... Structs, class... Values>
 consteval bool areTracedFields(const std::tuple<Field<Structs, Values>...> &) {

@@ -1,5 +1,6 @@
 // View<T, N>: a tensor in global memory with extents and strides, read and written by blocks.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <sectile/atomic.h>
 #include <sectile/memory.h>
@@ -201,6 +202,17 @@ public:
     requires(sizeof...(E) == N && (std::integral<E> && ...))
   TiledView<T, N> tile(E... shape) const {
     return TiledView<T, N>(*this, std::array<std::int64_t, N>{static_cast<std::int64_t>(shape)...});
+  }
+  template <class... E>
+    requires(sizeof...(E) != N || !(std::integral<E> && ...))
+  auto tile(E...) const {
+    static_assert(sizeof...(E) == N,
+                  "a tile of a View<T, N> has N extents: x.tile(m, n) for two axes. at(i) and "
+                  "fix(axis, i) leave axes out");
+    static_assert(sizeof...(E) != N,
+                  "the extents of a tile are C++ integers, which the host knows while it traces");
+    // For the calls on it, which would be errors without a reason.
+    return *static_cast<const TiledView<T, std::max<int>(1, sizeof...(E))> *>(nullptr);
   }
   // How many tiles of this shape cover each axis.
   template <class... E>

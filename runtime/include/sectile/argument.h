@@ -229,6 +229,10 @@ private:
   std::uint64_t word_ = 0;
 };
 
+template <class T> class Argument<Varying<T>> : public Argument<T> {
+  using Argument<T>::Argument;
+};
+
 template <class Struct, class Types> class StructArgument;
 template <class Struct, class... Fields> class StructArgument<Struct, std::tuple<Fields...>> {
 public:

@@ -12,8 +12,11 @@
 
 namespace sectile {
 
+struct CompileOptions;
+
 namespace runtime {
 class LoadedKernel;
+class LaunchWords;
 struct CodeAccess;
 struct LaunchAccess;
 } // namespace runtime
@@ -39,6 +42,10 @@ private:
 struct LaunchOptions {
   unsigned warps = 0;  // of one program; a power of two
   unsigned stages = 0; // depth of software pipelines
+  // For the assembler; 0 leaves it the choice. The registers of one thread at most, and how many
+  // programs at least have to fit on a multiprocessor at once, which also limits the registers.
+  // Both may make code spill; a remark says when it does.
+  unsigned max_registers = 0, min_programs = 0;
   // Whether assertions and prints are compiled in, and whether integer arithmetic that feeds
   // addresses is checked for overflow and promises are verified. Without a value: as the
   // environment says (SECTILE_DEBUG=0, SECTILE_CHECKED=1).
@@ -113,6 +120,8 @@ private:
   // stream, if there is one, is being captured.
   const runtime::LoadedKernel &prepare(runtime::DeviceImpl &device, const Grid &grid,
                                        const PackedLaunch &packed, void *stream) const;
+  void countVersion(const runtime::LaunchWords &key, const runtime::DeviceImpl &device,
+                    const PackedLaunch &packed, const CompileOptions &options) const;
   void prepareIn(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
   void launchNow(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
 
@@ -287,6 +296,12 @@ private:
       if constexpr (requires { config.stages; })
         packed.options.stages =
             options.stages ? options.stages : static_cast<unsigned>(config.stages);
+      if constexpr (requires { config.max_registers; })
+        if (!options.max_registers)
+          packed.options.max_registers = static_cast<unsigned>(config.max_registers);
+      if constexpr (requires { config.min_programs; })
+        if (!options.min_programs)
+          packed.options.min_programs = static_cast<unsigned>(config.min_programs);
       static_assert(configWords<Config> <= maxConfigFields, "a configuration of too many fields");
       std::uint64_t fields[configWords<Config>];
       packConfig(config, fields);

@@ -74,7 +74,7 @@ TEST_P(Loops, UnrolledLoopsRunAsOften) {
 TEST_P(Loops, OtherHintsChangeNothing) {
   checkBounds(
       device, {{0, 7, 1}, {3, 1, 1}},
-      sc::LoopOptions{.flatten = true, .warp_specialize = true, .disallow_acc_multi_buffer = true});
+      sc::LoopOptions{.warp_specialize = true, .disallow_acc_multi_buffer = true, .flatten = true});
 }
 
 TEST_P(Loops, ConstantBounds) {

@@ -51,6 +51,7 @@ int sectile::tool::runCacheWhy(const CommandLine &line) {
         {"cached", nearest && nearest->differences.empty()},
         {"nearest", nearest ? llvm::json::Value(nearest->name) : llvm::json::Value(nullptr)},
         {"differences", std::move(differences)},
+        {"versions", llvm::json::Array(runtime::versionsOf(store, key))},
         {"key", key.text()}});
     return 0;
   }
@@ -71,6 +72,13 @@ int sectile::tool::runCacheWhy(const CommandLine &line) {
       last = std::move(row);
     }
     table.print(std::cout);
+  }
+  const std::vector<std::string> versions = runtime::versionsOf(store, key);
+  if (versions.size() > 1) {
+    std::cout << "The cache has " << versions.size()
+              << " versions of it that differ in what is known of the arguments:\n";
+    for (const std::string &version : versions)
+      std::cout << "  " << (version.empty() ? "nothing" : version) << "\n";
   }
   return 0;
 }
