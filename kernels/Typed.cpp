@@ -52,6 +52,39 @@ const char *nameOf(LossReduction reduction) {
                     std::to_string(static_cast<int>(reduction)));
 }
 
+const char *nameOf(RopeScalingKind kind) {
+  switch (kind) {
+  case RopeScalingKind::none:
+    return "none";
+  case RopeScalingKind::linear:
+    return "linear";
+  case RopeScalingKind::dynamic:
+    return "dynamic";
+  case RopeScalingKind::llama3:
+    return "llama3";
+  case RopeScalingKind::yarn:
+    return "yarn";
+  }
+  throw LaunchError("rope: no such scaling: " + std::to_string(static_cast<int>(kind)));
+}
+
+void addScaling(KernelOptions &words, const RopeScaling &scaling) {
+  if (scaling.kind == RopeScalingKind::none)
+    return;
+  words["scaling"] = nameOf(scaling.kind);
+  words["factor"] = text(scaling.factor);
+  words["original_length"] = std::to_string(scaling.original_length);
+  words["low_freq"] = text(scaling.low_freq);
+  words["high_freq"] = text(scaling.high_freq);
+  words["beta_fast"] = text(scaling.beta_fast);
+  words["beta_slow"] = text(scaling.beta_slow);
+  words["yarn_round"] = text(scaling.yarn_round);
+  if (scaling.attention_factor)
+    words["attention_factor"] = text(*scaling.attention_factor);
+  if (scaling.length)
+    words["length"] = std::to_string(*scaling.length);
+}
+
 // By name a loss of one number has no axes.
 void dropAxesOfOne(NamedTensors &tensors, const char *name) {
   const auto found = tensors.find(name);
@@ -163,6 +196,7 @@ AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &
                       {"layout", options.bshd ? "bshd" : "bhsd"}};
   if (options.rotary)
     words["rotary"] = std::to_string(*options.rotary);
+  addScaling(words, options.scaling);
   return run_kernel(stream, backward ? "rope_backward" : "rope", inputs, words, given).at(output);
 }
 

@@ -294,6 +294,29 @@ TEST_P(Typed, Rope) {
     expectSame(call(swapped, options), named, name);
     expectSame(call(x, {.offset = 7}), run_kernel(stream, kernel, {{in, x}}, {{"offset", "7"}}),
                name);
+    const KernelOptions common{{"factor", "3"}, {"original_length", "2"}};
+    const auto expectScaled = [&](const RopeScaling &scaling, KernelOptions words) {
+      words.insert(common.begin(), common.end());
+      expectSame(call(x, {.scaling = scaling}), run_kernel(stream, kernel, {{in, x}}, words), name);
+    };
+    using Kind = RopeScalingKind;
+    expectScaled({.kind = Kind::linear, .factor = 3}, {{"scaling", "linear"}});
+    expectScaled({.kind = Kind::dynamic, .factor = 3, .original_length = 2, .length = 9},
+                 {{"scaling", "dynamic"}, {"length", "9"}});
+    expectScaled({.kind = Kind::llama3, .factor = 3, .original_length = 2, .low_freq = 0.1},
+                 {{"scaling", "llama3"}, {"low_freq", "0.1"}});
+    expectScaled({.kind = Kind::yarn,
+                  .factor = 3,
+                  .original_length = 2,
+                  .beta_fast = 0.5,
+                  .beta_slow = 0.1,
+                  .yarn_round = false,
+                  .attention_factor = 1.25},
+                 {{"scaling", "yarn"},
+                  {"beta_fast", "0.5"},
+                  {"beta_slow", "0.1"},
+                  {"yarn_round", "false"},
+                  {"attention_factor", "1.25"}});
     EXPECT_EQ(message<LaunchError>([&] { call(x, {}, room({2, 3, 5, 8})); }),
               std::string(kernel) + ": " + name +
                   " is given as f32 [2, 3, 5, 8], but is f32 [2, 3, 5, 16]");
