@@ -149,7 +149,7 @@ const std::vector<Expectation> &elements() {
 const std::vector<Expectation> &rows() {
   static const std::vector<Expectation> all{
       {{"softmax", "softmax_backward", "log_softmax", "log_softmax_backward", "layer_norm",
-        "rms_norm", "reduce", "scan"},
+        "rms_norm", "rms_norm_quant", "reduce", "scan"},
        {{"...", 64}, {"N", 512}}},
       // The mean and the deviation of the rows that a program holds at once, by each warp.
       {{"layer_norm_backward", "rms_norm_backward"},

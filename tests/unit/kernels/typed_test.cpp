@@ -411,6 +411,21 @@ TEST_P(Typed, AppendsAsInTheDocs) {
   EXPECT_NEAR(static_cast<float>(q.download()[0]), std::cos(5.0f) - std::sin(5.0f), 1e-3);
 }
 
+TEST_P(Typed, RmsNormQuantAsInTheDocs) {
+  const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
+  const auto w = numbers<half>({200}, 3);
+  const auto wanted = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
+  // [rms_norm_quant]
+  auto out = run_kernel(stream, "rms_norm_quant", {{"x", x}, {"w", w}, {"residual", residual}},
+                        {{"granularity", "group"}}, {{"h", residual}});
+  auto y = out.at("y").as<float8_e4m3, 2>();
+  auto scales = out.at("scales").as<float, 2>(); // for scaled_matmul
+  // [/rms_norm_quant]
+  expectSame(residual, wanted, "h");
+  EXPECT_EQ(y.extents(), x.extents());
+  EXPECT_EQ(scales.extents(), (std::array<std::int64_t, 2>{3, 2}));
+}
+
 TEST_P(Typed, Conv2d) {
   const auto x = numbers({2, 4, 7, 8}), w = numbers({6, 2, 3, 2}, 2), dy = numbers({2, 6, 4, 4}, 4);
   const auto b = numbers({6}, 3);
