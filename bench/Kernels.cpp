@@ -5,10 +5,17 @@
 namespace sectile::bench {
 
 double leastBytes(const Invocation &call) {
+  const auto bytesOf = [](const TensorType &type) {
+    return double(elementCount(type.shape)) * double(size_of(type.dtype));
+  };
   double bytes = 0;
-  for (const TensorType &type : call.tensors)
-    if (type.present)
-      bytes += double(elementCount(type.shape)) * double(size_of(type.dtype));
+  for (std::size_t i = 0; i < call.tensors.size(); ++i)
+    if (call.tensors[i].present)
+      bytes += bytesOf(call.tensors[i]);
+  // How much of an array is updated its extents do not tell.
+  for (std::size_t i = 0; i < call.tensors.size(); ++i)
+    if (call.kernel->arguments[i].updates)
+      bytes -= 2 * bytesOf(call.tensors[i]);
   return bytes;
 }
 
@@ -19,6 +26,8 @@ Timing timeKernel(const Device &device, const Invocation &call, const Config &co
     const TensorType &type = call.tensors[i];
     if (!type.present) {
       memory.emplace_back();
+    } else if (const ArgumentSpec &spec = call.kernel->arguments[i]; spec.updates) {
+      memory.push_back(memory[call.index(spec.over.front())]); // in place, as callers have it
     } else {
       memory.emplace_back(device, std::size_t(elementCount(type.shape)) * size_of(type.dtype));
       if (i < inputs.size())

@@ -8,7 +8,7 @@
 namespace sectile::bench {
 
 /// Of the inputs and outputs that are there, each once: what any such kernel moves at least.
-double leastBytes(const Invocation &call);
+double leastBytes(const Invocation &call); // without arrays that are updated
 
 /// All launches of one call, on these inputs (by their place among the arguments). Outputs are
 /// allocated before the first.

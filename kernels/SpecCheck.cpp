@@ -119,6 +119,11 @@ private:
         require(one.output && isInput(input),
                 who + " may be over '" + input +
                     "': only outputs have `over`, and it names inputs");
+      require(!one.updates || (one.over.size() == 1 && one.like == one.over.front() &&
+                               input(one.over.front()).axes == one.axes &&
+                               !input(one.over.front()).optional && one.with.empty()),
+              who + " updates an input: `over` names that one, of its axes and dtype, and neither "
+                    "may be left out");
       require(one.with.empty() || (one.output && isSwitch(one.with)),
               who + " has `with` = '" + one.with +
                   "': only outputs have it, and it names an optional input or a flag");
@@ -129,6 +134,11 @@ private:
     for (const auto *extents : {&kernel.typical, &kernel.small})
       for (const auto &[axis, extent] : *extents)
         require(extent >= 0, "axis " + axis + " has a negative extent");
+  }
+
+  // There is one, as `over` has been checked.
+  const ArgumentSpec &input(const std::string &name) const {
+    return *std::ranges::find(kernel.arguments, name, &ArgumentSpec::name);
   }
 
   bool isInput(const std::string &name) const {

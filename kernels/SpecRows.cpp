@@ -71,7 +71,7 @@ std::vector<DType> dtypes(RowReader &reader) {
     if (const std::optional<DType> dtype = parseDType(name))
       result.push_back(*dtype);
     else
-      reader.fail("'" + name + "' is no dtype, and not `like`, `over` or `with`");
+      reader.fail("'" + name + "' is no dtype, and not `like`, `over`, `updates` or `with`");
   return result;
 }
 
@@ -96,6 +96,9 @@ ArgumentSpec parse(const KernelSpec &kernel, const ArgumentRow &row) {
       spec.like = reader.until(" ", "an argument");
     } else if (reader.take("over ")) {
       spec.over = reader.list(',', " ", "an input");
+    } else if (reader.take("updates ")) {
+      spec.over = {reader.until(" ", "an input")};
+      spec.updates = true;
     } else if (reader.take("with ")) {
       spec.with = reader.until(" ", "an input or a flag");
     } else if (reader.take("or ")) {
@@ -103,7 +106,7 @@ ArgumentSpec parse(const KernelSpec &kernel, const ArgumentRow &row) {
     } else if (spec.dtypes.empty() && spec.like.empty()) {
       spec.dtypes = dtypes(reader);
     } else {
-      reader.fail("`or`, `over`, `with` or the end is expected");
+      reader.fail("`or`, `over`, `updates`, `with` or the end is expected");
     }
   }
   return spec;

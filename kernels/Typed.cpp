@@ -1,7 +1,9 @@
-// The typed functions of <sectile/kernels.h> as calls of the kernels by name.
+// The typed functions of <sectile/kernels.h> and <sectile/serving.h> as calls of the kernels by
+// name.
 #include <algorithm>
 #include <charconv>
 #include <sectile/kernels.h>
+#include <sectile/serving.h>
 
 using namespace sectile;
 
@@ -50,6 +52,39 @@ const char *nameOf(LossReduction reduction) {
   }
   throw LaunchError("cross_entropy: no such reduction: " +
                     std::to_string(static_cast<int>(reduction)));
+}
+
+const char *nameOf(RopeScalingKind kind) {
+  switch (kind) {
+  case RopeScalingKind::none:
+    return "none";
+  case RopeScalingKind::linear:
+    return "linear";
+  case RopeScalingKind::dynamic:
+    return "dynamic";
+  case RopeScalingKind::llama3:
+    return "llama3";
+  case RopeScalingKind::yarn:
+    return "yarn";
+  }
+  throw LaunchError("rope: no such scaling: " + std::to_string(static_cast<int>(kind)));
+}
+
+void addScaling(KernelOptions &words, const RopeScaling &scaling) {
+  if (scaling.kind == RopeScalingKind::none)
+    return;
+  words["scaling"] = nameOf(scaling.kind);
+  words["factor"] = text(scaling.factor);
+  words["original_length"] = std::to_string(scaling.original_length);
+  words["low_freq"] = text(scaling.low_freq);
+  words["high_freq"] = text(scaling.high_freq);
+  words["beta_fast"] = text(scaling.beta_fast);
+  words["beta_slow"] = text(scaling.beta_slow);
+  words["yarn_round"] = text(scaling.yarn_round);
+  if (scaling.attention_factor)
+    words["attention_factor"] = text(*scaling.attention_factor);
+  if (scaling.length)
+    words["length"] = std::to_string(*scaling.length);
 }
 
 // By name a loss of one number has no axes.
@@ -163,6 +198,7 @@ AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &
                       {"layout", options.bshd ? "bshd" : "bhsd"}};
   if (options.rotary)
     words["rotary"] = std::to_string(*options.rotary);
+  addScaling(words, options.scaling);
   return run_kernel(stream, backward ? "rope_backward" : "rope", inputs, words, given).at(output);
 }
 
@@ -180,4 +216,41 @@ NamedTensors detail::runConv2d(const Stream &stream, bool backward, NamedTensors
                      {"groups", std::to_string(options.groups)},
                      {"precision", options.exact ? "exact" : "tf32"}},
                     outputs);
+}
+
+void detail::runKvAppend(const Stream &stream, const NamedTensors &inputs,
+                         const KvAppendOptions &options) {
+  NamedTensors all = inputs;
+  addTensor(all, "k_scale", options.k_scale);
+  addTensor(all, "v_scale", options.v_scale);
+  run_kernel(stream, "kv_append", all, {{"layout", options.nhd ? "nhd" : "hnd"}},
+             {{"k_out", inputs.at("k_cache")}, {"v_out", inputs.at("v_cache")}});
+}
+
+AnyTensor detail::runRopeAppend(const Stream &stream, const NamedTensors &inputs,
+                                const RopeAppendOptions &options,
+                                const std::optional<AnyTensor> &to) {
+  NamedTensors all = inputs,
+               given{{"k_out", inputs.at("k_cache")}, {"v_out", inputs.at("v_cache")}};
+  addTensor(all, "cos_sin", options.cos_sin);
+  addTensor(all, "q_weight", options.q_weight);
+  addTensor(all, "k_weight", options.k_weight);
+  addTensor(all, "k_scale", options.k_scale);
+  addTensor(all, "v_scale", options.v_scale);
+  addTensor(given, "q_out", to);
+  KernelOptions words{{"layout", options.nhd ? "nhd" : "hnd"},
+                      {"style", options.interleaved ? "interleaved" : "half"},
+                      {"theta", text(options.theta)},
+                      {"eps", text(options.eps)},
+                      {"weight_offset", text(options.weight_offset)}};
+  if (options.rotary)
+    words["rotary"] = std::to_string(*options.rotary);
+  addScaling(words, options.scaling);
+  return run_kernel(stream, "rope_append", all, words, given).at("q_out");
+}
+
+NamedTensors detail::runPagedSlots(const Stream &stream, const NamedTensors &inputs,
+                                   std::int64_t page, std::int64_t tokens, const NamedTensors &to) {
+  return run_kernel(stream, "paged_slots", inputs,
+                    {{"page", std::to_string(page)}, {"tokens", std::to_string(tokens)}}, to);
 }

@@ -1,5 +1,6 @@
 // Running and keeping a kernel's launches.
 #include "kernels/Use.h"
+#include "kernels/Updates.h"
 #include "kernels/Workspace.h"
 #include <algorithm>
 #include <sectile/error.h>
@@ -102,6 +103,7 @@ void sectile::withUse(const Invocation &call, const Config &config, const Stream
   Use::State state{
       .memories = memory, .addresses = addresses, .stream = &stream, .arena = workspace.get()};
   Use use(call, config, state);
+  copyUpdated(use);
   launch(use);
 }
 
@@ -117,6 +119,7 @@ BoundKernel sectile::bindKernel(const Invocation &call, const Config &config,
   BoundKernel bound;
   Use::State state{.memories = memory, .bound = &bound, .workspaces = workspaces};
   Use use(call, config, state);
+  copyUpdated(use);
   call.kernel->apply(use);
   return bound;
 }
@@ -127,6 +130,7 @@ BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, c
   Use::State state{
       .memories = placed.memory, .addresses = placed.addresses, .bound = &bound, .device = &device};
   Use use(call, config, state);
+  copyUpdated(use);
   call.kernel->apply(use);
   return bound;
 }

@@ -8,6 +8,7 @@
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormBackward.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/norm/RmsRows.h"
 
 using namespace sectile;
 
@@ -35,53 +36,26 @@ SECTILE_STRUCT(RmsNormArguments<T>, x, w, residual, y, h, rstd, eps)
 template <class T>
 Kernel rmsNorm{
     "rms_norm", [](const RmsNormArguments<T> &a, const RmsNormConfig &config) {
-      const auto &[x, w, residual, y, h, rstds, eps] = a;
       const int m = config.rows, n = config.block;
-      auto row = program_id(0);
-      auto length = cast<float>(x.extent(1));
-      // h is what is normalised, as rounded as a reader of h sees it.
-      auto take = [&](const Int &block) {
-        auto values = x.tile(m, n).load(row, block);
-        if (!config.added)
-          return cast<float>(values);
-        auto result =
-            cast<T>(cast<float>(values) + cast<float>(residual.tile(m, n).load(row, block)));
-        h.tile(m, n).store(row, block, result);
-        return cast<float>(result);
-      };
-      auto scaleOf = [&](const Tile<float> &squares) {
-        auto rstd = 1.0f / sqrt(squares / length + eps);
-        rstds.tile(m).store(row, rstd);
-        return expand(rstd, 1);
-      };
+      const Int row = program_id(0);
+      const RmsRows<T> rows{a.x, a.residual, a.h, a.rstd, a.eps, m, n, config.added, row};
       auto weightOf = [&](const Int &block) {
-        return config.scaled ? w.tile(n).load(block) : Tile<T>();
+        return config.scaled ? a.w.tile(n).load(block) : Tile<T>();
       };
       auto write = [&](const Int &block, const Tile<float> &normal, const Tile<T> &weight) {
-        y.tile(m, n).store(row, block,
-                           config.scaled ? normal * expand(cast<float>(weight), 0) : normal);
+        a.y.tile(m, n).store(row, block,
+                             config.scaled ? normal * expand(cast<float>(weight), 0) : normal);
       };
 
       if (config.whole) {
-        auto values = take(0);
+        auto values = rows.take(0);
         auto weight = weightOf(0); // in flight while the sum is made
-        write(0, values * scaleOf(sum(values * values, 1)), weight);
+        write(0, values * rows.scaleOf(sum(values * values, 1)), weight);
         return;
       }
-      auto blocks = cdiv(x.extent(1), n);
-      auto squares = zeros<float>(m, n);
-      for (auto block : range(0, blocks)) {
-        auto values = take(block);
-        squares += values * values;
-      }
-      auto rstd = scaleOf(sum(squares, 1));
-      View<const T, 2> from = x;
-      if (config.added) {
-        barrier(); // h is read as it was written above
-        from = h;
-      }
-      for (auto block : range(0, blocks))
-        write(block, cast<float>(from.tile(m, n).load(row, block)) * rstd, weightOf(block));
+      auto rstd = rows.scaleOfLong();
+      for (auto block : range(0, rows.blocks()))
+        write(block, rows.again(block) * rstd, weightOf(block));
     }};
 
 } // namespace

@@ -3,6 +3,7 @@
 // at position 1.
 #pragma once
 #include <numbers>
+#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -12,13 +13,29 @@ inline double frequencyStep(double theta, std::int64_t dims) {
   return dims ? -2 * std::log2(theta) / static_cast<double>(dims) : 0;
 }
 
-// Turns per position of each pair, as a fraction of 2^64: theta^(-2 pair / dims) / 2 pi. Pairs from
-// `count` on do not turn.
+// How frequencies f of a pair i are scaled for contexts longer than those of the training:
+//   f (1 + ramp rampShrink), ramp = rampBase + i rampPair + f rampFrequency, clamped to 0 and 1.
+// Every scheme of FrequencyScaling is one of these.
+struct FrequencyRamp {
+  Scalar<double> rampBase, rampPair, rampFrequency, rampShrink;
+
+  Tile<double> scaled(const Int &pairs, const Tile<double> &frequency) const {
+    const auto ramp = rampBase + cast<double>(pairs) * rampPair + frequency * rampFrequency;
+    return frequency * (minimum(maximum(ramp, 0.0), 1.0) * rampShrink + 1.0);
+  }
+};
+SECTILE_STRUCT(FrequencyRamp, rampBase, rampPair, rampFrequency, rampShrink)
+
+// Turns per position of each pair, as a fraction of 2^64: theta^(-2 pair / dims) / 2 pi, scaled.
+// Pairs from `count` on do not rotate.
 inline Tile<std::uint64_t> frequencies(const Int &pairs, const Int &count,
-                                       const Scalar<double> &step) {
+                                       const Scalar<double> &step,
+                                       const std::optional<FrequencyRamp> &ramp = {}) {
   constexpr double radians = 0x1p63 / std::numbers::pi;
-  const auto turns = cast<std::uint64_t>(exp2(cast<double>(pairs) * step) * radians);
-  return where(pairs < count, turns, std::uint64_t(0));
+  auto frequency = exp2(cast<double>(pairs) * step);
+  if (ramp)
+    frequency = ramp->scaled(pairs, frequency);
+  return where(pairs < count, cast<std::uint64_t>(frequency * radians), std::uint64_t(0));
 }
 
 // position * frequency in turns, of any integers; exact but for the frequency's own rounding, which

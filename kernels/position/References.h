@@ -10,13 +10,31 @@ namespace sectile {
 struct RowGains {
   double base = 1, peak = 0, center = 0, width = 1, boost = 0, boostDecay = 0;
 };
+// How the frequencies of a rotation are scaled for contexts longer than those of the training.
+struct FrequencyScaling {
+  enum Kind { none, linear, dynamic, llama3, yarn };
+  Kind kind = none;
+  double factor = 8, original = 8192;         // original: the length of the training's contexts
+  double low = 1, high = 4;                   // of llama3
+  double fast = 32, slow = 1;                 // of yarn
+  bool rounds = true;                         // the same: the ends of its ramp
+  std::optional<double> attentionFactor = {}; // the same; 0.1 ln(factor) + 1
+  std::optional<std::int64_t> length = {};    // of dynamic
+
+  // Of yarn: the pair, or what lies between two, that rotates so many times in `original`
+  // positions.
+  double pairOf(double rotations, double theta, std::int64_t rotary) const;
+  // What rotated numbers are multiplied by.
+  double magnitude() const;
+};
 struct RopeOptions {
   bool interleaved = false;
   double theta = 10000;
-  std::int64_t rotary = 0; // how many of the dims turn
+  std::int64_t rotary = 0; // how many of the dims rotate
   std::int64_t offset = 0; // position of the first row where no positions are given
   bool back = false;       // by the negative angle
   std::optional<RowGains> gains = {};
+  FrequencyScaling scaling = {};
 };
 // x [B, H, S, D], positions [B, S] or empty.
 HostArray ropeReference(const HostArray &x, const HostArray &positions, const RopeOptions &options,

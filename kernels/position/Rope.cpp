@@ -1,7 +1,7 @@
 // rope: rotary position embedding (Su et al., arXiv 2104.09864) of the rows of x, and its gradient:
 //   (x1, x2) -> (x1 cos(a) - x2 sin(a), x2 cos(a) + x1 sin(a)), a = p theta^(-2i/r) for pair i,
-// and the same by -a. Refused: r that is odd or outside 2 to D, theta below 1, D beyond 1024, an
-// offset beyond 2^40.
+// and the same by -a; the frequency of a pair may be scaled (RotarySpec.cpp). Refused: r that is
+// odd or outside 2 to D, theta below 1, D beyond 1024, an offset beyond 2^40.
 #include "kernels/RowBlocks.h"
 #include "kernels/attention/Options.h"
 #include "kernels/position/Family.h"
@@ -15,9 +15,9 @@ namespace {
 struct RopeConfig {
   int m = 32, heads = 4, warps = 4;
   int dims = 0, rotary = 0;
-  bool interleaved = false, given = false, back = false, weighs = false;
+  bool interleaved = false, scaled = false, given = false, back = false, weighs = false;
 };
-SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, given, back, weighs)
+SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, scaled, given, back, weighs)
 
 // RowGains.
 struct Gains {
@@ -40,23 +40,23 @@ template <class T> struct RopeArguments {
   View<const std::int32_t, 2> positions;
   View<T, 4> y;
   Int offset;
-  Scalar<double> step;
+  RotaryNumbers rotation;
   Gains gains;
 };
 template <class T>
-SECTILE_STRUCT(RopeArguments<T>, x, positions, y, offset, step, gains)
+SECTILE_STRUCT(RopeArguments<T>, x, positions, y, offset, rotation, gains)
 
 // A program turns the same rows of several heads at once: their angles are the same, and are made
 // while the rows are in flight.
 template <class T>
 Kernel rope{
     "rope", [](const RopeArguments<T> &a, const RopeConfig &config) {
-      const RotaryShape shape{config.dims, config.rotary, config.interleaved};
+      const RotaryShape shape{config.dims, config.rotary, config.interleaved, config.scaled};
       auto block = program_id(0), batch = program_id(2);
       const PieceTile<2> tile{{config.heads, config.m}, {program_id(1), block}};
       const auto rows = loadPieces(a.x.at(batch), tile, shape);
       const auto rotatedAt = [&](const auto &positions) {
-        const SinCos angles = rotationAngles(positions, shape, a.step);
+        const SinCos angles = rotationAngles(positions, shape, a.rotation);
         const auto weighed = [&](Pieces<float> pieces) {
           for (std::size_t i = 0; config.weighs && i < pieces.size(); ++i)
             pieces[i] = pieces[i] * expand(a.gains.at(shape.dimsOf(i), cast<float>(positions)), 0);
@@ -76,6 +76,8 @@ RopeOptions optionsOf(const Invocation &call, bool back) {
   RopeOptions options = ropeOptions(call);
   options.offset = call.options.integer("offset");
   options.back = back;
+  if (!options.scaling.length && !call.has("positions"))
+    options.scaling.length = options.offset + call.extent("S");
   return options;
 }
 
@@ -104,8 +106,8 @@ KernelSpec makeSpec(bool back) {
   spec.neutral = {"m", "heads", "warps"}; // there are no sums
   spec.typical = {{"B", 4}, {"H", 16}, {"S", 2048}, {"D", 128}};
   spec.small = {{"B", 2}, {"H", 3}, {"S", 19}, {"D", 40}};
-  spec.check = [](const Invocation &call) {
-    checkRotation(call);
+  spec.check = [back](const Invocation &call) {
+    checkRotation(call, optionsOf(call, back));
     const std::int64_t dims = call.extent("D");
     if (dims > 1024)
       refuse(call, "D is " + std::to_string(dims) + ", but must be at most 1024");
@@ -164,10 +166,12 @@ void sectile::rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y,
   config.dims = static_cast<int>(x.extents[3]);
   config.rotary = static_cast<int>(options.rotary);
   config.interleaved = options.interleaved;
+  config.scaled = options.scaling.kind != FrequencyScaling::none;
   config.given = positions.has_value();
   config.back = options.back;
   config.weighs = options.gains.has_value();
   const RowGains gains = options.gains.value_or(RowGains());
+  const RotaryValues rotation = rotaryValues(options);
   const Grid grid(ceilDiv(x.extents[2], config.m), ceilDiv(x.extents[1], config.heads),
                   x.extents[0]);
   for_dtype<half, bfloat16, float>(x.dtype, [&]<class T>(T) {
@@ -179,7 +183,12 @@ void sectile::rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y,
          {"positions", places},
          {"y", to},
          {"offset", options.offset},
-         {"step", frequencyStep(options.theta, options.rotary)},
+         {"step", rotation.step},
+         {"rampBase", rotation.rampBase},
+         {"rampPair", rotation.rampPair},
+         {"rampFrequency", rotation.rampFrequency},
+         {"rampShrink", rotation.rampShrink},
+         {"magnitude", rotation.magnitude},
          {"base", gains.base},
          {"peak", gains.peak},
          {"center", gains.center},

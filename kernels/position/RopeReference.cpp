@@ -2,6 +2,8 @@
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
 #include "kernels/position/References.h"
+#include <algorithm>
+#include <numbers>
 
 using namespace sectile;
 
@@ -17,13 +19,14 @@ public:
   // As unfused kernels have it: the frequency, the angle and its sine each in Number.
   void rotate() const {
     const std::int64_t pairs = options.rotary / 2;
+    const Number base = theta(), magnitude = number(options.scaling.magnitude());
     for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const Number frequency =
-          1 / std::pow(number(options.theta),
-                       static_cast<Number>(2 * pair) / static_cast<Number>(options.rotary));
+      const Number frequency = scaled(
+          1 / std::pow(base, static_cast<Number>(2 * pair) / static_cast<Number>(options.rotary)),
+          static_cast<double>(pair));
       const Number angle = static_cast<Number>(position) * frequency;
-      const Number c = numbers.store(std::cos(angle)),
-                   s = numbers.store((options.back ? -1 : 1) * std::sin(angle));
+      const Number c = numbers.store(std::cos(angle) * magnitude),
+                   s = numbers.store((options.back ? -1 : 1) * std::sin(angle) * magnitude);
       Number &x = row[options.interleaved ? 2 * pair : pair],
              &y = row[options.interleaved ? 2 * pair + 1 : pair + pairs];
       const Number turned = numbers.store(numbers.store(x * c) - numbers.store(y * s));
@@ -45,6 +48,55 @@ public:
 
 private:
   static Number number(double value) { return static_cast<Number>(value); }
+
+  // The base of the frequencies.
+  Number theta() const {
+    const FrequencyScaling &scaling = options.scaling;
+    const double length = static_cast<double>(scaling.length.value_or(0)),
+                 r = static_cast<double>(options.rotary);
+    if (scaling.kind != FrequencyScaling::dynamic || length <= scaling.original || r == 2)
+      return number(options.theta);
+    return number(options.theta) *
+           std::pow(number(scaling.factor * length / scaling.original - (scaling.factor - 1)),
+                    number(r / (r - 2)));
+  }
+  // A frequency as models' own code scales it.
+  Number scaled(Number f, double pair) const {
+    const FrequencyScaling &scaling = options.scaling;
+    const Number slow = f / number(scaling.factor);
+    switch (scaling.kind) {
+    case FrequencyScaling::linear:
+      return slow;
+    case FrequencyScaling::llama3: {
+      const Number wavelength = 2 * std::numbers::pi_v<Number> / f,
+                   original = number(scaling.original), low = number(scaling.low),
+                   high = number(scaling.high);
+      if (wavelength < original / high)
+        return f;
+      if (wavelength > original / low)
+        return slow;
+      const Number s = (original / wavelength - low) / (high - low);
+      return (1 - s) * slow + s * f;
+    }
+    case FrequencyScaling::yarn: {
+      const auto end = [&](double rotations, auto round) {
+        const double at = scaling.pairOf(rotations, options.theta, options.rotary);
+        return std::clamp(scaling.rounds ? round(at) : at, 0.0,
+                          static_cast<double>(options.rotary - 1));
+      };
+      const double first = end(scaling.fast, [](double x) { return std::floor(x); });
+      double last = end(scaling.slow, [](double x) { return std::ceil(x); });
+      if (first == last)
+        last += 0.001;
+      const Number ramp = number(std::clamp((pair - first) / (last - first), 0.0, 1.0));
+      return f * (1 - ramp) + slow * ramp;
+    }
+    case FrequencyScaling::dynamic:
+    case FrequencyScaling::none:
+      break;
+    }
+    return f;
+  }
 
   const Numbers &numbers;
   const RopeOptions &options;

@@ -15,6 +15,7 @@ struct RotaryShape {
   int dims = 0;             // of a row
   int rotary = 0;           // the first of them, that turn; even
   bool interleaved = false; // pairs are (2i, 2i + 1), else (i, i + rotary / 2)
+  bool scaled = false;      // frequencies go through RotaryNumbers::ramp
 
   int pairs() const { return rotary / 2; }
   // Extents of tiles: good for matrix instructions.
@@ -30,6 +31,14 @@ struct RotaryShape {
                        : pair + static_cast<int>(piece) * pairs();
   }
 };
+
+// What a launch takes of a rotation. magnitude: a factor of what it rotates.
+struct RotaryNumbers {
+  Scalar<double> step;
+  FrequencyRamp ramp;
+  Float magnitude;
+};
+SECTILE_STRUCT(RotaryNumbers, step, ramp, magnitude)
 
 // Tiles [rows, pairWidth], [rows, pairWidth] and, where some dims do not turn, [rows, restWidth].
 template <class T> using Pieces = std::vector<Tile<T>>;
@@ -79,9 +88,9 @@ Pieces<std::remove_const_t<T>> loadPieces(const View<T, N> &rows, const PieceTil
   return pieces;
 }
 
-// Converts to the view's type.
-template <class T, int N, class U>
-void storePieces(const View<T, N> &rows, const PieceTile<N - 1> &tile, const RotaryShape &shape,
+// Converts to the view's type. Place: as PieceTile, of a view of N axes.
+template <class T, int N, class Place, class U>
+void storePieces(const View<T, N> &rows, const Place &tile, const RotaryShape &shape,
                  const Pieces<U> &pieces) {
   const int pairs = shape.pairs(), width = shape.pairWidth(), last = N - 1;
   if (shape.interleaved) {
@@ -98,9 +107,12 @@ void storePieces(const View<T, N> &rows, const PieceTile<N - 1> &tile, const Rot
 // Of each row and pair, from the rows' positions.
 template <class Position>
 SinCos rotationAngles(const Position &positions, const RotaryShape &shape,
-                      const Scalar<double> &step) {
-  const auto frequency = frequencies(arange(0, shape.pairWidth()), Int(shape.pairs()), step);
-  return sinCosOf(phase(expand(positions, 1), expand(frequency, 0)));
+                      const RotaryNumbers &numbers) {
+  const auto ramp = shape.scaled ? std::optional(numbers.ramp) : std::nullopt;
+  const auto frequency =
+      frequencies(arange(0, shape.pairWidth()), Int(shape.pairs()), numbers.step, ramp);
+  const auto [sin, cos] = sinCosOf(phase(expand(positions, 1), expand(frequency, 0)));
+  return shape.scaled ? SinCos{sin * numbers.magnitude, cos * numbers.magnitude} : SinCos{sin, cos};
 }
 
 template <class T> Pieces<float> inFloat(const Pieces<T> &pieces) {

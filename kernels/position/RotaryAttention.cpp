@@ -35,6 +35,8 @@ RopeOptions rotation(const Invocation &call, std::int64_t first, bool back = fal
   RopeOptions result = ropeOptions(call);
   result.offset = first;
   result.back = back;
+  if (!result.scaling.length)
+    result.scaling.length = call.extent("Sk");
   if (!isExposb(call))
     return result;
   const auto number = [&](const char *name, std::int64_t otherwise = 0) {
@@ -107,7 +109,7 @@ KernelSpec rotarySpec(KernelSpec spec, bool expo) {
     });
   spec.check = [](const Invocation &call) {
     checkAttention(call);
-    checkRotation(call);
+    checkRotation(call, rotation(call, 0));
     if (isExposb(call) && rotation(call, 0).gains->width <= 0)
       refuse(call, "option 'gain_width' must be above 0");
   };

@@ -2,5 +2,5 @@
 #include "kernels/quantize/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::quantizeKernels() {
-  return {quantizeSpec(), siluMulQuantizeSpec()};
+  return {quantizeSpec(), siluMulQuantizeSpec(), rmsNormQuantSpec()};
 }

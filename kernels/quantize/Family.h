@@ -6,5 +6,6 @@ namespace sectile {
 
 KernelSpec quantizeSpec();
 KernelSpec siluMulQuantizeSpec();
+KernelSpec rmsNormQuantSpec();
 
 } // namespace sectile

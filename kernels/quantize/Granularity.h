@@ -1,6 +1,9 @@
 // Which elements of a matrix share a scale.
 #pragma once
+#include "kernels/HostArray.h"
 #include "kernels/Use.h"
+#include <sectile/error.h>
+#include <string>
 
 namespace sectile {
 
@@ -36,6 +39,25 @@ inline ScaleBlock scaleBlockOf(const Invocation &call) {
   return {block, block};
 }
 
+// Throws InputError for an option `block` other than 32, 64 and 128.
+inline void checkBlock(const Invocation &call) {
+  const std::int64_t block = call.options.integer("block");
+  if (block != 32 && block != 64 && block != 128)
+    throw InputError(call.kernel->name + ": option 'block' is 32, 64 or 128, not " +
+                     std::to_string(block));
+}
+
+// How numbers become codes: which of them share a scale, how many scales there are down and across,
+// the codes' dtype, and the option scale_format.
+struct CodeFormat {
+  ScaleBlock block;
+  ScaleBlock scales;
+  DType code;
+  std::string scaleFormat;
+};
+// x [M, K] -> codes and scales.
+std::vector<HostArray> quantizedReference(const HostArray &x, const CodeFormat &format,
+                                          Arithmetic arithmetic);
 // What quantize and, of silu(gate) * up, silu_mul_quantize compute: y and the scales.
 std::vector<HostArray> quantizeReference(const Invocation &call, std::span<const HostArray> inputs,
                                          Arithmetic arithmetic);

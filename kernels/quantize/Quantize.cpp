@@ -7,9 +7,8 @@
 // makes its scale NaN, and its block NaN, or 0 in int8. Refused: blocks other than 32, 64 and 128.
 #include "kernels/RoundedActivations.h"
 #include "kernels/RowBlocks.h"
+#include "kernels/quantize/Codes.h"
 #include "kernels/quantize/Family.h"
-#include "kernels/quantize/Granularity.h"
-#include <limits>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -39,31 +38,6 @@ Tile<float> valuesOf(const View<const T, 2> &x, const View<const T, 2> &up, cons
   return activateFor<T>(Activation::silu, load(x)) * load(up);
 }
 
-template <class Q> Tile<float> scaleFor(const Tile<float> &largest, const QuantizeConfig &config) {
-  constexpr auto most = static_cast<float>(std::numeric_limits<Q>::max());
-  auto scale = maximum(largest / most, static_cast<float>(leastScale));
-  if (config.powerOfTwo) // rounded up, which is the exponent's part of the bits
-    scale = bitcast<float>((bitcast<std::uint32_t>(scale) + 0x7fffffu) & 0xff800000u);
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  return where(largest < infinity, scale, std::numeric_limits<float>::quiet_NaN());
-}
-
-// As memory holds it: e8m0 is the exponent's part of the bits, 255 of NaN.
-template <class S> Tile<S> storedScale(const Tile<float> &scale) {
-  if constexpr (std::same_as<S, std::uint8_t>)
-    return cast<S>(bitcast<std::uint32_t>(scale) >> 23);
-  else
-    return scale;
-}
-
-template <class Q> Tile<Q> codesOf(const Tile<float> &values, const Tile<float> &scale) {
-  const auto scaled = values * (1.0f / scale);
-  if constexpr (std::same_as<Q, std::int8_t>)
-    return cast<Q>(rint(scaled));
-  else
-    return cast<Q>(scaled);
-}
-
 // Scales that one program can settle: those of rows, groups and blocks.
 template <class T, class Q, class S>
 Kernel quantizeKernel{
@@ -75,7 +49,7 @@ Kernel quantizeKernel{
       if (config.granularity == Granularity::row) {
         auto row = program_id(0);
         auto finish = [&](const Tile<float> &largest) {
-          auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config), 1);
+          auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config.powerOfTwo), 1);
           scales.tile(m, 1).store(row, 0, storedScale<S>(scale));
           return scale;
         };
@@ -99,12 +73,12 @@ Kernel quantizeKernel{
       if (config.granularity == Granularity::group) {
         const int groups = n / config.block;
         auto grouped = reshape(values, m, groups, config.block);
-        auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config);
+        auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config.powerOfTwo);
         scales.tile(m, groups).store(i, j, storedScale<S>(scale));
         to.store(i, j, reshape(codesOf<Q>(grouped, expand(scale, 2)), m, n));
         return;
       }
-      auto scale = scaleFor<Q>(max(abs(values), {0, 1}, Nan::propagate), config);
+      auto scale = scaleFor<Q>(max(abs(values), {0, 1}, Nan::propagate), config.powerOfTwo);
       scales.tile(1, 1).store(i, j, storedScale<S>(broadcast_to(scale, 1, 1)));
       to.store(i, j, codesOf<Q>(values, scale));
     }};
@@ -130,7 +104,7 @@ Kernel quantizeAll{"quantize_all",
                       View<Q, 2> y, View<S, 2> scales, const QuantizeConfig &config) {
                      auto across = maximum(cdiv(x.extent(1), config.columns), 1);
                      auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
-                     auto scale = scaleFor<Q>(largest, config);
+                     auto scale = scaleFor<Q>(largest, config.powerOfTwo);
                      auto program = program_id(0);
                      store(scales.ptr(), storedScale<S>(scale), program == 0);
                      auto i = program / across, j = program % across;
@@ -281,12 +255,7 @@ KernelSpec specOf(const char *name, const char *summary, const std::vector<Argum
     const bool across = granularity == Granularity::tensor || granularity == Granularity::row;
     call.extents["Sk"] = across ? 1 : ceilDiv(k, block.columns);
   };
-  spec.check = [](const Invocation &call) {
-    const std::int64_t block = call.options.integer("block");
-    if (block != 32 && block != 64 && block != 128)
-      throw InputError(call.kernel->name + ": option 'block' is 32, 64 or 128, not " +
-                       std::to_string(block));
-  };
+  spec.check = checkBlock;
   spec.reference = quantizeReference;
   spec.defaults = defaultsOf;
   spec.spaces = {{.axes = {{"rows", {1, 2, 4, 8, 16, 32, 64, 128}},

@@ -16,24 +16,16 @@ template <class Number> Number powerOfTwoAtLeast(Number value) {
 
 } // namespace
 
-std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
-                                                  std::span<const HostArray> inputs,
-                                                  Arithmetic arithmetic) {
-  const std::int64_t m = call.extent("M"), k = call.extent("K"), down = call.extent("Sm"),
-                     across = call.extent("Sk");
-  const ScaleBlock block = scaleBlockOf(call);
-  const DType code = call.dtype("y");
+std::vector<HostArray> sectile::quantizedReference(const HostArray &x, const CodeFormat &format,
+                                                   Arithmetic arithmetic) {
+  const auto [block, all, code, scaleFormat] = format;
+  const std::int64_t m = x.shape[0], k = x.shape[1], down = all.rows, across = all.columns;
   const double most = with_type(code, [](auto zero) {
     return static_cast<double>(std::numeric_limits<decltype(zero)>::max());
   });
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    auto values = numbers.load(inputs[0]);
-    if (call.kernel->name == "silu_mul_quantize") {
-      const auto ups = numbers.load(inputs[1]);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = numbers.store(numbers.store(activate(Activation::silu, values[i])) * ups[i]);
-    }
+    auto values = numbers.load(x);
     auto scaleAt = [&](std::int64_t i, std::int64_t j) {
       return static_cast<std::size_t>(i / block.rows * across + j / block.columns);
     };
@@ -49,7 +41,7 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
         continue;
       }
       scale = std::max(scale / static_cast<Number>(most), static_cast<Number>(leastScale));
-      if (call.options.choice("scale_format") != "f32")
+      if (scaleFormat != "f32")
         scale = powerOfTwoAtLeast(scale);
     }
     for (std::int64_t i = 0; i < m; ++i)
@@ -60,7 +52,7 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
           value = 0;
       }
     DType stored = numbers.statistics;
-    if (call.options.choice("scale_format") == "e8m0") {
+    if (scaleFormat == "e8m0") {
       stored = DType::uint8;
       for (Number &scale : scales)
         scale = std::isnan(scale) ? Number(255) : Number(std::ilogb(scale) + 127);
@@ -69,4 +61,23 @@ std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
         numbers.pack(arithmetic == Arithmetic::exact ? DType::float64 : code, {m, k}, values),
         numbers.pack(stored, {down, across}, scales)};
   });
+}
+
+std::vector<HostArray> sectile::quantizeReference(const Invocation &call,
+                                                  std::span<const HostArray> inputs,
+                                                  Arithmetic arithmetic) {
+  const CodeFormat format{scaleBlockOf(call),
+                          {call.extent("Sm"), call.extent("Sk")},
+                          call.dtype("y"),
+                          call.options.choice("scale_format")};
+  if (call.kernel->name != "silu_mul_quantize")
+    return quantizedReference(inputs[0], format, arithmetic);
+  const HostArray gated = with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    auto values = numbers.load(inputs[0]);
+    const auto ups = numbers.load(inputs[1]);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = numbers.store(numbers.store(activate(Activation::silu, values[i])) * ups[i]);
+    return numbers.pack(numbers.result, inputs[0].shape, values);
+  });
+  return quantizedReference(gated, format, arithmetic);
 }

@@ -2,7 +2,13 @@
 #include "kernels/serving/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::servingKernels() {
-  return {attentionMergeSpec(),       pagedPlanSpec(),
-          pagedDecodeSpec(),          pagedPrefillSpec(),
-          blockSparseAttentionSpec(), blockSparseAttentionBackwardSpec()};
+  return {attentionMergeSpec(),
+          pagedPlanSpec(),
+          pagedDecodeSpec(),
+          pagedPrefillSpec(),
+          pagedSlotsSpec(),
+          kvAppendSpec(),
+          ropeAppendSpec(),
+          blockSparseAttentionSpec(),
+          blockSparseAttentionBackwardSpec()};
 }

@@ -8,6 +8,9 @@ KernelSpec attentionMergeSpec();
 KernelSpec pagedPlanSpec();
 KernelSpec pagedDecodeSpec();
 KernelSpec pagedPrefillSpec();
+KernelSpec pagedSlotsSpec();
+KernelSpec kvAppendSpec();
+KernelSpec ropeAppendSpec();
 KernelSpec blockSparseAttentionSpec();
 KernelSpec blockSparseAttentionBackwardSpec();
 

@@ -21,5 +21,13 @@ def test_silu_mul_quantize():
     assert read_npy("y")[1] == (7, 300) and read_npy("scales")[:2] == ("<f4", (7, 3))
 
 
+def test_rms_norm_quant():
+    for name in ("x", "residual"):
+        write_floats(name, "<f2", 7, 300)
+    write_floats("w", "<f2", 300)
+    run("rms_norm_quant", ("x", "w", "residual"), "--opt", "granularity=group", "weight_offset=1", outputs=("y", "scales", "h", "rstd"))
+    assert read_npy("y")[1] == (7, 300) and read_npy("scales")[:2] == ("<f4", (7, 3))
+
+
 if __name__ == "__main__":
     main(globals())

@@ -48,6 +48,25 @@ def test_paged_decode_by_a_plan():
     run("paged_decode", [*inputs, "plan"], outputs=["o", "lse"])
 
 
+def test_appends():
+    tokens, heads, width, page = 3, 2, 16, 5
+    write_npy("context_lens", "<i4", (2,), [7, 1])
+    write_npy("block_tables", "<i4", (2, 2), [3, 1, 0, -1])
+    write_npy("cu_seqlens_q", "<i4", (3,), [0, 2, 3])
+    run("paged_slots", ["context_lens", "block_tables", "cu_seqlens_q"], "--opt", "page=5", "tokens=3", outputs=["slots", "positions"])
+    assert read_npy("slots")[2] == [5, 6, 0] and read_npy("positions")[2] == [5, 6, 0]
+    write_floats("q", "<f2", tokens, 4, width)
+    for name in ("k", "v"):
+        write_floats(name, "<f2", tokens, heads, width)
+        write_floats(name + "_cache", "<f2", 4, heads, page, width)
+    run("kv_append", ["k", "v", "k_cache", "v_cache", "slots"], outputs=["k_out", "v_out"])
+    k, before, after = read_npy("k")[2], read_npy("k_cache")[2], read_npy("k_out")[2]
+    block = heads * page * width  # slot 5 is the first row of block 1
+    assert after[block : block + width] == k[:width] and after[block + 2 * width : block + 5 * width] == before[block + 2 * width : block + 5 * width]
+    options = ("--opt", "style=interleaved", "scaling=llama3", "theta=500000")
+    run("rope_append", ["q", "k", "v", "k_cache", "v_cache", "slots", "positions"], *options, outputs=["q_out", "k_out", "v_out"])
+
+
 def test_paged_decode_of_quantised_caches():
     inputs = paged(2, 4, 32, 16, 16, 3, [48, 20], "|u1")
     write_npy("k_scale", "<f4", (20, 2), [0.02] * 40)

@@ -137,9 +137,32 @@ template <class T> SECTILE_STRUCT(OfCount<T>, count) template <class T> struct O
 template <class T>
 SECTILE_STRUCT(OfOther<T>, other)
 
+// y is x, but for a row of zeros.
+struct ZeroArguments {
+  View<float, 2> y;
+  Int row;
+};
+SECTILE_STRUCT(ZeroArguments, y, row)
+Kernel zeroRow{"zero_row", [](const ZeroArguments &a) {
+                 a.y.at(a.row).tile(128).store(program_id(0), zeros<float>(128));
+               }};
+KernelSpec zeroSpec(std::string name) {
+  KernelSpec spec;
+  spec.name = std::move(name);
+  spec.summary = "y = x with zeros in a row";
+  spec.add_arguments({{"x: [M, N] f32"}, {"-> y: [M, N] like x updates x"}});
+  spec.add_options({{"row: integer = 0 e.g. 1"}});
+  spec.typical = {{"M", 4}, {"N", 100}};
+  spec.config = {{"unused"}};
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return ConfigValues{{"unused", 1}};
+  };
+  spec.apply = [](Use &use) { use(zeroRow, (use.extent("N") + 127) / 128); };
+  return spec;
+}
+
 // What register_kernel says of the description after `change`.
-template <class Change>
-std::string refusal(Change change) {
+template <class Change> std::string refusal(Change change) {
   KernelSpec spec = negate("negate_refused");
   change(spec);
   return message<InputError>([&] { register_kernel(std::move(spec)); });
@@ -328,8 +351,9 @@ TEST(RegisterKernel, RowsOfTextAreRead) {
   spec.add_arguments({{"a?:[M,1|N]  i64 | u8", "first"},
                       {"b: [] like a"},
                       {"->c: [..., 3] like a or f32|f64 over a, b with a", "third"},
-                      {"-> d: [M]", "", {.dtype_by = only}}});
-  ASSERT_EQ(spec.arguments.size(), 4u);
+                      {"-> d: [M]", "", {.dtype_by = only}},
+                      {"-> e: [] like b updates b"}});
+  ASSERT_EQ(spec.arguments.size(), 5u);
   const ArgumentSpec &a = spec.arguments[0], &c = spec.arguments[2];
   EXPECT_TRUE(a.optional && !a.output && c.output && !c.optional);
   EXPECT_EQ(a.axes, (std::vector<std::string>{"M", "1|N"}));
@@ -340,6 +364,8 @@ TEST(RegisterKernel, RowsOfTextAreRead) {
   EXPECT_EQ(c.like + c.with, "aa");
   EXPECT_EQ(c.also, (std::vector{DType::float32, DType::float64}));
   EXPECT_EQ(spec.arguments[3].dtype_by({}), DType::float16);
+  EXPECT_EQ(spec.arguments[4].over, (std::vector<std::string>{"b"}));
+  EXPECT_TRUE(spec.arguments[4].updates && !c.updates);
 
   spec.add_options(
       {{"mode: mean|max = max", "how"}, {"eps: number = 1e-6 e.g. 0.1, 2"}, {"k: seed"}});
@@ -348,6 +374,42 @@ TEST(RegisterKernel, RowsOfTextAreRead) {
   EXPECT_EQ(spec.options[0].initial, "max");
   EXPECT_EQ(spec.options[1].samples, (std::vector<std::string>{"0.1", "2"}));
   EXPECT_EQ(spec.options[2].kind, OptionSpec::seed);
+}
+
+// Whatever the strides; and nothing is copied onto itself.
+TEST(RegisterKernel, OutputsThatUpdateBeginAsTheirInput) {
+  register_kernel(zeroSpec("zero_row_of"));
+  const Device device = Device::open("virtual:sm_80");
+  const auto numbers = [] {
+    std::vector<float> values;
+    for (int i = 0; i < 5 * 300; ++i)
+      values.push_back(static_cast<float>(i + 1));
+    return values;
+  };
+  const auto expectZeroed = [&](const std::vector<float> &y, std::size_t row, std::size_t stride,
+                                std::size_t width) {
+    std::vector<float> wanted = numbers();
+    for (std::size_t column = 0; column < width; ++column)
+      wanted[stride == 1 ? row + column * 5 : row * 300 + column] = 0;
+    EXPECT_EQ(y, wanted);
+  };
+  const auto x = tensor(device.upload(numbers()), {5, 300});
+  const auto fresh = run_kernel(device.stream(), "zero_row_of", {{"x", x}}, {{"row", "3"}});
+  expectZeroed(fresh.at("y").as<float, 2>().download(), 3, 300, 300);
+  EXPECT_EQ(x.download(), numbers());
+  // Rows that lie apart, into such rows.
+  const auto across = tensor(device.upload(numbers()), {300, 5}).permute({1, 0}),
+             to = tensor(device.upload(numbers()), {300, 5}).permute({1, 0});
+  Buffer<float>(to.memory()).poison();
+  run_kernel(device.stream(), "zero_row_of", {{"x", across}}, {{"row", "2"}}, {{"y", to}});
+  expectZeroed(to.permute({1, 0}).download(), 2, 1, 300);
+  run_kernel(device.stream(), "zero_row_of", {{"x", x}}, {{"row", "1"}}, {{"y", x}});
+  expectZeroed(x.download(), 1, 300, 300);
+  const PreparedCall prepared = prepare_kernel(device, "zero_row_of", {{"x", across}});
+  prepared.launch(device.stream());
+  const auto y = prepared.outputs().at("y").as<float, 2>().download(), before = across.download();
+  for (std::size_t i = 0; i < y.size(); ++i)
+    ASSERT_EQ(y[i], i < 300 ? 0 : before[i]);
 }
 
 TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {
@@ -362,12 +424,15 @@ TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {
   EXPECT_EQ(argument("w: [N, ] f32"), "k: row 'w: [N, ] f32': an axis is missing before '] f32'");
   EXPECT_EQ(argument("w: [N"), "k: row 'w: [N': ']' is missing at the end");
   EXPECT_EQ(argument("w: [N] f33"),
-            "k: row 'w: [N] f33': 'f33' is no dtype, and not `like`, `over` or `with` at the end");
+            "k: row 'w: [N] f33': 'f33' is no dtype, and not `like`, `over`, `updates` or `with` "
+            "at the end");
   EXPECT_EQ(argument("w: [N] f32| over x"),
-            "k: row 'w: [N] f32| over x': 'over' is no dtype, and not `like`, `over` or `with` "
-            "before 'x'");
-  EXPECT_EQ(argument("w: [N] f32 f16"),
-            "k: row 'w: [N] f32 f16': `or`, `over`, `with` or the end is expected before 'f16'");
+            "k: row 'w: [N] f32| over x': 'over' is no dtype, and not `like`, `over`, `updates` or "
+            "`with` before 'x'");
+  EXPECT_EQ(
+      argument("w: [N] f32 f16"),
+      "k: row 'w: [N] f32 f16': `or`, `over`, `updates`, `with` or the end is expected before "
+      "'f16'");
   EXPECT_EQ(argument("w: [N] f32 over x, "),
             "k: row 'w: [N] f32 over x, ': an input is missing at the end");
   const auto option = [](const char *row) {
@@ -437,6 +502,18 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
               HasSubstr("may be over 'nothing': only outputs have `over`, and it names inputs"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.front().over = {"x"}; }),
               HasSubstr("only outputs have `over`, and it names inputs"));
+  for (const auto &change :
+       {+[](ArgumentSpec &y) { y.over = {}; }, +[](ArgumentSpec &y) { y.axes = {"N", "M"}; },
+        +[](ArgumentSpec &y) {
+          y.like = "";
+          y.dtypes = {DType::float32};
+        }})
+    EXPECT_THAT(refusal([&](KernelSpec &spec) {
+                  spec.arguments.back().over = {"x"};
+                  spec.arguments.back().updates = true;
+                  change(spec.arguments.back());
+                }),
+                HasSubstr("argument 'y' updates an input: `over` names that one, of its axes and"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].initial = ""; }),
               HasSubstr("option 'on' is a flag"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].name = "mode"; }),

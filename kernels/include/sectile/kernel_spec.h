@@ -50,6 +50,10 @@ struct ArgumentSpec {
   // Inputs that a caller may overwrite with this output: the given output may be such an input's
   // memory, element for element. Calls with any other overlap of an output are refused.
   std::vector<std::string> over = {};
+  // This output begins as the only input of `over`, of the same axes and dtype, and the kernel
+  // changes a part of it. Sectile copies the input there before the first launch, unless the caller
+  // gives the output the input's memory.
+  bool updates = false;
   std::string doc = "";
 };
 
@@ -75,8 +79,8 @@ struct OptionSpec {
 
 // An argument in short: {"w?: [N] like x", "weight"}, {"-> y: [..., N] f32|f16 over x", "result"}.
 // After the name come the axes, then the dtypes or `like` and an argument, and then for an output
-// `or` and further dtypes, `over` and inputs, and `with` and an optional input or a flag. "?" marks
-// an optional input, "->" an output. Functions do not fit in the text.
+// `or` and further dtypes, `over` and inputs or `updates` and one input, and `with` and an optional
+// input or a flag. "?" marks an optional input, "->" an output. Functions do not fit in the text.
 struct ArgumentRow {
   struct Functions {
     decltype(ArgumentSpec::stored) stored = nullptr;

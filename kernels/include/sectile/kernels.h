@@ -319,6 +319,20 @@ detail::KernelOutput<T, N> cross_entropy_backward(
 
 // Rotary positions -------------------------------------------------------------------------------
 
+// How the frequencies f of a rotation are scaled for contexts longer than those of the training,
+// whose length is original_length. docs/kernels/positions.md has the formulas.
+enum class RopeScalingKind { none, linear, dynamic, llama3, yarn };
+struct RopeScaling {
+  RopeScalingKind kind = RopeScalingKind::none;
+  double factor = 8;                           // at least 1
+  std::int64_t original_length = 8192;         // dynamic, llama3, yarn
+  double low_freq = 1, high_freq = 4;          // llama3
+  double beta_fast = 32, beta_slow = 1;        // yarn
+  bool yarn_round = true;                      // yarn: its ramp begins and ends with whole pairs
+  std::optional<double> attention_factor = {}; // yarn: of rotated numbers; 0.1 ln(factor) + 1
+  std::optional<std::int64_t> length = {};     // dynamic: the present length; the end of the rows
+};
+
 struct RopeOptions {
   bool interleaved = false;                // pairs of dims are (2i, 2i + 1), not (i, i + r/2)
   double theta = 10000;                    // base of the frequencies
@@ -326,6 +340,7 @@ struct RopeOptions {
   std::int64_t offset = 0;                 // position of the first row
   bool bshd = false;                       // axes are [B, S, H, D]
   std::optional<AnyTensor> positions = {}; // [B, S] of int32; offset, offset + 1, … if none
+  RopeScaling scaling = {};
 };
 
 namespace detail {

@@ -149,7 +149,7 @@ const std::vector<Expectation> &elements() {
 const std::vector<Expectation> &rows() {
   static const std::vector<Expectation> all{
       {{"softmax", "softmax_backward", "log_softmax", "log_softmax_backward", "layer_norm",
-        "rms_norm", "reduce", "scan"},
+        "rms_norm", "rms_norm_quant", "reduce", "scan"},
        {{"...", 64}, {"N", 512}}},
       // The mean and the deviation of the rows that a program holds at once, by each warp.
       {{"layer_norm_backward", "rms_norm_backward"},
@@ -538,6 +538,36 @@ const std::vector<Expectation> &attentions() {
        {{"parts", "512"}},
        contents({{"context_lens", numbers(256, [](int i) { return i; })}}),
        "i32"},
+      // Caches by the copy that comes before; slots and positions by each warp. Programs have rows
+      // of queries, keys or values.
+      {{"kv_append", "rope_append"},
+       {{"T", 64}, {"Hkv", 4}, {"D", 128}, {"Dv", 128}, {"blocks", 8}, {"page", 16}},
+       [](const Plan &p) {
+         const bool rotates = p.call.kernel->name == "rope_append";
+         const Bytes each = few(p.byWarps(p.tiles("T", "m") * 16 / p.field("heads")));
+         Reads reads{{"k", p.bytes("k")},
+                     {"v", p.bytes("v")},
+                     {"k_cache", p.bytes("k_cache")},
+                     {"v_cache", p.bytes("v_cache")},
+                     {"slots", each}};
+         if (rotates)
+           reads.insert({{"q", p.bytes("q")}, {"positions", each}});
+         return reads;
+       },
+       {},
+       contents({{"slots", numbers(64, [](int i) { return i; })}})},
+      {{"paged_slots"},
+       {{"S", 128}, {"max", 8}},
+       [](const Plan &p) {
+         return Reads{{"context_lens", p.bytes("context_lens")},
+                      {"block_tables", {sector, p.extent("S") * sector}}};
+       },
+       {},
+       nullptr,
+       "i32",
+       {},
+       // The entries of a table's rows.
+       [](const Plan &p) { return p.extent("S") * sector; }},
       {{"paged_prefill"},
        {{"S", 1},
         {"T", 256},

@@ -4,12 +4,15 @@
 #include "jit/virtual/VirtualDevice.h"
 #include "kernels/Use.h"
 #include "kernels/position/References.h"
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <sectile/error.h>
 #include <sectile/library.h>
 
 using namespace sectile;
 using namespace sectile::test;
+using testing::HasSubstr;
 
 class Rope : public OnDevice {};
 SECTILE_INSTANTIATE_ON(Rope, "virtual:sm_80,virtual:sm_90a");
@@ -25,6 +28,42 @@ std::vector<HostArray> run(const Device &device, const KernelCase &test,
   if (given)
     *given = inputs;
   return execute(device, call, completeConfig(call, device.target(), {}), inputs).outputs;
+}
+
+// Every scheme, with numbers that leave, blend and slow down frequencies of few dims. theta 10 and
+// few positions: errors of an angle in floats are small, so that tolerances are.
+std::vector<Assignments> scalings() {
+  return {{{"scaling", "linear"}, {"factor", "2.5"}},
+          {{"scaling", "dynamic"}, {"factor", "3"}, {"original_length", "8"}},
+          {{"scaling", "dynamic"}, {"original_length", "64"}, {"length", "500"}},
+          {{"scaling", "dynamic"}, {"original_length", "64"}, {"length", "64"}},
+          {{"scaling", "llama3"}, {"original_length", "100"}},
+          {{"scaling", "llama3"}, {"original_length", "40"}, {"low_freq", "2"}},
+          {{"scaling", "yarn"}, {"original_length", "300"}, {"factor", "4"}},
+          {{"scaling", "yarn"}, {"original_length", "300"}, {"yarn_round", "false"}},
+          {{"scaling", "yarn"}, {"original_length", "300"}, {"attention_factor", "1"}},
+          {{"scaling", "yarn"}, {"original_length", "1"}}};
+}
+
+// cos and sin of each pair at `position`, by rows whose pairs are (1, 0), which half-split rows
+// turn into (cos, sin).
+std::vector<float> angles(const Device &device, std::int64_t position, std::int64_t dims,
+                          Assignments options) {
+  options.push_back({"offset", std::to_string(position)});
+  const auto outputs = run(device, {"rope",
+                                    {{"B", 1}, {"H", 1}, {"S", 1}, {"D", dims}},
+                                    options,
+                                    {},
+                                    "f32",
+                                    {},
+                                    1,
+                                    [](const Invocation &, std::vector<HostArray> &inputs) {
+                                      auto x = inputs[0].as<float>();
+                                      for (std::size_t i = 0; i < x.size(); ++i)
+                                        x[i] = i < x.size() / 2 ? 1 : 0;
+                                    }});
+  const auto y = outputs[0].as<float>();
+  return {y.begin(), y.end()};
 }
 
 } // namespace
@@ -149,6 +188,60 @@ TEST_P(Rope, AnglesOfLargePositionsAreGood) {
   }
 }
 
+TEST_P(Rope, ScalesFrequencies) {
+  for (const char *kernel : {"rope", "rope_backward"})
+    for (Assignments options : scalings()) {
+      options.push_back({"theta", "10"});
+      expectRight(device, {kernel, {}, options, {}, "f32"});
+      options.push_back({"rotary", "18"});
+      options.push_back({"style", "interleaved"});
+      expectRight(device, {kernel, {}, options, {}, "f16"});
+    }
+  expectRight(device, {"rope", {}, {{"scaling", "dynamic"}, {"length", "9000"}}, {"positions"}});
+  expectRight(device, {"rope", {}, {{"scaling", "dynamic"}, {"rotary", "2"}, {"length", "9000"}}});
+}
+
+// Llama 3.1's and gpt-oss's own numbers, at positions at which angles in floats are useless.
+TEST_P(Rope, ScaledAnglesOfLargePositionsAreGood) {
+  constexpr long double pi = std::numbers::pi_v<long double>;
+  for (const std::int64_t position : {131'071, 1'048'576}) {
+    const auto expectAngles = [&](const std::vector<float> &y, std::size_t pairs, double magnitude,
+                                  const auto &frequency) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const long double angle =
+            static_cast<long double>(position) * frequency(static_cast<long double>(i));
+        EXPECT_NEAR(y[i], static_cast<double>(std::cos(angle)) * magnitude, 1e-6) << i;
+        EXPECT_NEAR(y[pairs + i], static_cast<double>(std::sin(angle)) * magnitude, 1e-6) << i;
+      }
+    };
+    expectAngles(angles(device, position, 128, {{"theta", "500000"}, {"scaling", "llama3"}}), 64, 1,
+                 [&](long double i) {
+                   const long double f = std::pow(500000.0L, -i / 64), wave = 2 * pi / f;
+                   if (wave < 8192.0L / 4)
+                     return f;
+                   if (wave > 8192.0L)
+                     return f / 8;
+                   const long double s = (8192.0L / wave - 1) / 3;
+                   return (1 - s) * f / 8 + s * f;
+                 });
+    expectAngles(angles(device, position, 64,
+                        {{"theta", "150000"},
+                         {"scaling", "yarn"},
+                         {"factor", "32"},
+                         {"original_length", "4096"},
+                         {"yarn_round", "false"}}),
+                 32, 0.1 * std::log(32.0) + 1, [&](long double i) {
+                   const auto pairOf = [](long double beta) {
+                     return 64 * std::log(4096 / (beta * 2 * pi)) / (2 * std::log(150000.0L));
+                   };
+                   const long double f = std::pow(150000.0L, -i / 32), first = pairOf(32),
+                                     ramp =
+                                         std::clamp((i - first) / (pairOf(1) - first), 0.0L, 1.0L);
+                   return f * (1 - ramp) + f / 32 * ramp;
+                 });
+  }
+}
+
 TEST_P(Rope, BackwardUndoesIt) {
   for (const char *style : {"half", "interleaved"}) {
     std::vector<HostArray> inputs;
@@ -167,8 +260,13 @@ TEST_P(Rope, BackwardUndoesIt) {
 
 TEST(RopeElsewhere, OnTheInterpreterAndOtherChips) {
   for (const char *name : {"interpreter", "virtual:gfx942", "virtual:gfx1100"})
-    for (const char *style : {"half", "interleaved"})
+    for (const char *style : {"half", "interleaved"}) {
       expectRight(Device::open(name), {"rope", {}, {{"style", style}}, {"positions"}});
+      for (Assignments options : scalings()) {
+        options.push_back({"style", style});
+        expectRight(Device::open(name), {"rope", {}, options});
+      }
+    }
 }
 
 TEST(RopeReference, ByHand) {
@@ -195,11 +293,35 @@ TEST(RopeReference, Gradients) {
     }
 }
 
+// Ramps of yarn begin and end with whole pairs, which both formulas must find: by hand.
+TEST(RopeReference, RampsOfYarn) {
+  const FrequencyScaling scaling{.kind = FrequencyScaling::yarn, .factor = 4, .original = 4096};
+  // 128 ln(4096 / (2 pi beta)) / (2 ln 10000), by a calculator.
+  EXPECT_NEAR(scaling.pairOf(32, 10000, 128), 20.9445, 1e-4);
+  EXPECT_NEAR(scaling.pairOf(1, 10000, 128), 45.0269, 1e-4);
+  EXPECT_NEAR(scaling.magnitude(), 1.138629, 1e-6);
+  std::vector<double> x(128, 0.0);
+  std::fill_n(x.begin(), 64, 1.0);
+  const RopeOptions options{.rotary = 128, .offset = 1, .scaling = scaling};
+  const auto y =
+      ropeReference(HostArray(DType::float64, {1, 1, 1, 128}, x), {}, options, Arithmetic::exact)
+          .to_double();
+  const auto angle = [&](std::size_t pair) { return std::atan2(y[64 + pair], y[pair]); };
+  const auto f = [](double pair) { return std::pow(10000.0, -pair / 64); };
+  EXPECT_NEAR(angle(20), f(20), 1e-12);
+  EXPECT_NEAR(angle(21), f(21) * (1 - 0.75 / 26), 1e-12);
+  EXPECT_NEAR(angle(45), f(45) * (1 - 0.75 * 25 / 26), 1e-12);
+  EXPECT_NEAR(angle(46), f(46) / 4, 1e-12);
+}
+
 // The harness sees a style that is not the one asked for, and positions that are one off.
 TEST(RopeReference, PlantedMistakesAreSeen) {
   const Device device = Device::open("virtual:sm_80");
   const auto outputs = run(device, {"rope", {}, {{"style", "half"}}});
-  for (const Assignments &wrong : {Assignments{{"style", "interleaved"}}, {{"offset", "1"}}}) {
+  for (const Assignments &wrong : {Assignments{{"style", "interleaved"}},
+                                   {{"offset", "1"}},
+                                   {{"scaling", "linear"}, {"factor", "1.1"}},
+                                   {{"scaling", "yarn"}, {"factor", "1.2"}}}) {
     const Invocation call = resolveCase({"rope", {}, wrong});
     EXPECT_FALSE(check(call, sampleInputs(call, 1), outputs)[0].accuracy.ok());
   }
@@ -209,6 +331,21 @@ TEST(RopeReference, RefusesWhatItCannotDo) {
   for (const Assignments &options :
        {Assignments{{"rotary", "7"}}, {{"rotary", "42"}}, {{"rotary", "0"}}, {{"theta", "0.5"}}})
     EXPECT_THROW(resolveCase({"rope", {}, options}), InputError);
+  const auto expectRefused = [](const Assignments &options, const char *text) {
+    try {
+      resolveCase({"rope", {}, options, {"positions"}});
+      ADD_FAILURE() << text;
+    } catch (const InputError &error) {
+      EXPECT_THAT(error.what(), HasSubstr(text));
+    }
+  };
+  expectRefused({{"scaling", "linear"}, {"factor", "0.5"}}, "'factor' must be at least 1");
+  expectRefused({{"scaling", "llama3"}, {"original_length", "0"}}, "'original_length' must be at");
+  expectRefused({{"scaling", "llama3"}, {"low_freq", "4"}}, "'low_freq' must be below 'high_freq'");
+  expectRefused({{"scaling", "yarn"}, {"beta_slow", "0"}}, "'beta_slow' must be above 0");
+  expectRefused({{"scaling", "yarn"}, {"beta_fast", "1"}}, "below 'beta_fast'");
+  expectRefused({{"scaling", "yarn"}, {"theta", "1"}}, "'theta' must be above 1");
+  expectRefused({{"scaling", "dynamic"}}, "give it as option 'length'");
 }
 
 TEST(RopeCounters, EachElementMovesOnce) {

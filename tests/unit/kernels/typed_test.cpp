@@ -1,9 +1,11 @@
-// The typed functions of <sectile/kernels.h>: the same results as calls by name, written in place
-// where outputs are given; outputs of another shape are refused.
+// The typed functions of <sectile/kernels.h> and <sectile/serving.h>: the same results as calls by
+// name, written in place where outputs are given; outputs of another shape are refused.
 #include "../ops/Devices.h"
 #include "tests/unit/Message.h"
+#include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/kernels.h>
+#include <sectile/serving.h>
 
 using namespace sectile;
 using sectile::test::message;
@@ -294,10 +296,134 @@ TEST_P(Typed, Rope) {
     expectSame(call(swapped, options), named, name);
     expectSame(call(x, {.offset = 7}), run_kernel(stream, kernel, {{in, x}}, {{"offset", "7"}}),
                name);
+    const KernelOptions common{{"factor", "3"}, {"original_length", "2"}};
+    const auto expectScaled = [&](const RopeScaling &scaling, KernelOptions words) {
+      words.insert(common.begin(), common.end());
+      expectSame(call(x, {.scaling = scaling}), run_kernel(stream, kernel, {{in, x}}, words), name);
+    };
+    using Kind = RopeScalingKind;
+    expectScaled({.kind = Kind::linear, .factor = 3}, {{"scaling", "linear"}});
+    expectScaled({.kind = Kind::dynamic, .factor = 3, .original_length = 2, .length = 9},
+                 {{"scaling", "dynamic"}, {"length", "9"}});
+    expectScaled({.kind = Kind::llama3, .factor = 3, .original_length = 2, .low_freq = 0.1},
+                 {{"scaling", "llama3"}, {"low_freq", "0.1"}});
+    expectScaled({.kind = Kind::yarn,
+                  .factor = 3,
+                  .original_length = 2,
+                  .beta_fast = 0.5,
+                  .beta_slow = 0.1,
+                  .yarn_round = false,
+                  .attention_factor = 1.25},
+                 {{"scaling", "yarn"},
+                  {"beta_fast", "0.5"},
+                  {"beta_slow", "0.1"},
+                  {"yarn_round", "false"},
+                  {"attention_factor", "1.25"}});
     EXPECT_EQ(message<LaunchError>([&] { call(x, {}, room({2, 3, 5, 8})); }),
               std::string(kernel) + ": " + name +
                   " is given as f32 [2, 3, 5, 8], but is f32 [2, 3, 5, 16]");
   }
+}
+
+TEST_P(Typed, Appends) {
+  const auto halves = [&](std::int64_t count, int by) {
+    std::vector<half> values;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(half(static_cast<float>((i * by) % 23) / 8 - 1));
+    return device.upload(values);
+  };
+  const auto q = tensor(halves(3 * 4 * 16, 5), {3, 4, 16}),
+             k = tensor(halves(3 * 2 * 16, 7), {3, 2, 16}),
+             v = tensor(halves(3 * 2 * 16, 3), {3, 2, 16});
+  const auto cache = [&](int by) { return tensor(halves(4 * 2 * 5 * 16, by), {4, 2, 5, 16}); };
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{7, 1}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{3, 1, 0, -1}), {2, 2});
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 2, 3}), {3});
+  // Two new tokens of a sequence of 7 keys, and the first of another, in pages of 5.
+  const PagedSlots places = paged_slots(stream, lengths, tables, ends, 3, 5);
+  EXPECT_THAT(places.slots.download(), testing::ElementsAre(5, 6, 0));
+  EXPECT_THAT(places.positions.download(), testing::ElementsAre(5, 6, 0));
+
+  const auto expectCache = [&](const auto &typed, const NamedTensors &named, const char *name) {
+    const auto wanted = named.at(name).template as<half, 4>().download();
+    const auto got = typed.download();
+    ASSERT_EQ(got.size(), wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+      ASSERT_EQ(static_cast<float>(got[i]), static_cast<float>(wanted[i])) << name << i;
+  };
+  {
+    const auto keys = cache(11), values = cache(13);
+    const auto named = run_kernel(
+        stream, "kv_append",
+        {{"k", k}, {"v", v}, {"k_cache", keys}, {"v_cache", values}, {"slots", places.slots}});
+    kv_append(stream, k, v, keys, values, places.slots);
+    expectCache(keys, named, "k_out");
+    expectCache(values, named, "v_out");
+  }
+  const auto keys = cache(11), values = cache(13);
+  const auto named = run_kernel(
+      stream, "rope_append",
+      {{"q", q},
+       {"k", k},
+       {"v", v},
+       {"k_cache", keys},
+       {"v_cache", values},
+       {"slots", places.slots},
+       {"positions", places.positions}},
+      {{"style", "interleaved"}, {"theta", "500"}, {"scaling", "linear"}, {"factor", "2"}});
+  const auto rotated = rope_append(stream, q, k, v, keys, values, places.slots, places.positions,
+                                   {.interleaved = true,
+                                    .theta = 500,
+                                    .scaling = {.kind = RopeScalingKind::linear, .factor = 2}},
+                                   q);
+  EXPECT_EQ(rotated.data(), q.data());
+  expectCache(keys, named, "k_out");
+  expectCache(values, named, "v_out");
+  const auto wanted = named.at("q_out").as<half, 3>().download(), got = q.download();
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(static_cast<float>(got[i]), static_cast<float>(wanted[i])) << i;
+  EXPECT_THAT(message<LaunchError>([&] {
+                kv_append(stream, k, v, keys, tensor(halves(4 * 2 * 5 * 8, 1), {4, 2, 5, 8}),
+                          places.slots);
+              }),
+              HasSubstr("Dv"));
+}
+
+TEST_P(Typed, AppendsAsInTheDocs) {
+  const auto ones = [&](std::int64_t count) {
+    return device.upload(std::vector<half>(static_cast<std::size_t>(count), half(1)));
+  };
+  const std::int64_t tokens = 3, page = 5;
+  const auto q = tensor(ones(3 * 4 * 16), {3, 4, 16}), k = tensor(ones(3 * 2 * 16), {3, 2, 16}),
+             v = tensor(ones(3 * 2 * 16), {3, 2, 16});
+  const auto keys = tensor(ones(4 * 2 * 5 * 16), {4, 2, 5, 16}),
+             values = tensor(ones(4 * 2 * 5 * 16), {4, 2, 5, 16});
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{7, 1}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{3, 1, 0, -1}), {2, 2});
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 2, 3}), {3});
+  // [append]
+  // Once for each step.
+  auto places = paged_slots(stream, lengths, tables, ends, tokens, page);
+  // In each layer: q becomes its rotation, the caches have the new keys and values.
+  rope_append(stream, q, k, v, keys, values, places.slots, places.positions,
+              {.theta = 500000, .scaling = {.kind = RopeScalingKind::llama3}}, q);
+  // [/append]
+  EXPECT_NEAR(static_cast<float>(q.download()[0]), std::cos(5.0f) - std::sin(5.0f), 1e-3);
+}
+
+TEST_P(Typed, RmsNormQuantAsInTheDocs) {
+  const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
+  const auto w = numbers<half>({200}, 3);
+  const auto wanted = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
+  // [rms_norm_quant]
+  auto out = run_kernel(stream, "rms_norm_quant", {{"x", x}, {"w", w}, {"residual", residual}},
+                        {{"granularity", "group"}}, {{"h", residual}});
+  auto y = out.at("y").as<float8_e4m3, 2>();
+  auto scales = out.at("scales").as<float, 2>(); // for scaled_matmul
+  // [/rms_norm_quant]
+  expectSame(residual, wanted, "h");
+  EXPECT_EQ(y.extents(), x.extents());
+  EXPECT_EQ(scales.extents(), (std::array<std::int64_t, 2>{3, 2}));
 }
 
 TEST_P(Typed, Conv2d) {

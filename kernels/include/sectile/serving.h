@@ -1,0 +1,92 @@
+// Caches of keys and values as functions on tensors with types. Each is the call by name
+// (<sectile/library.h>) of the kernel that it is named after, with the caches changed where they
+// lie: it launches, does not wait, and throws LaunchError for arguments that the kernel does not
+// take.
+#pragma once
+#include <sectile/kernels.h>
+
+namespace sectile {
+
+// A cache is [blocks, Hkv, page, D], of the elements of the rows that go there, or of float8_e4m3,
+// float8_e5m2 or std::int8_t. With nhd it is [blocks, page, Hkv, D].
+struct KvAppendOptions {
+  bool nhd = false;
+  std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or Hkv] of floats
+};
+struct RopeAppendOptions {
+  bool nhd = false;
+  bool interleaved = false; // as of RopeOptions, these four
+  double theta = 10000;
+  std::optional<std::int64_t> rotary = {};
+  RopeScaling scaling = {};
+  double eps = 1e-6;                                     // added to the mean of a head's squares
+  double weight_offset = 0;                              // added to the weights
+  std::optional<AnyTensor> cos_sin = {};                 // [P, R] of floats, in place of theta
+  std::optional<AnyTensor> q_weight = {}, k_weight = {}; // [D]: heads are normalised before
+  std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or Hkv] of floats
+};
+struct PagedSlots {
+  Tensor<std::int32_t, 1> slots, positions; // [T]
+};
+
+namespace detail {
+void runKvAppend(const Stream &stream, const NamedTensors &inputs, const KvAppendOptions &options);
+AnyTensor runRopeAppend(const Stream &stream, const NamedTensors &inputs,
+                        const RopeAppendOptions &options, const std::optional<AnyTensor> &to);
+NamedTensors runPagedSlots(const Stream &stream, const NamedTensors &inputs, std::int64_t page,
+                           std::int64_t tokens, const NamedTensors &to);
+} // namespace detail
+
+// Writes k and v [T, Hkv, D] of new tokens, of half, bfloat16 or float, to the caches: token t to
+// row slots[t] % page of block slots[t] / page, unless slots[t] is negative. slots: [T] of
+// std::int32_t or std::int64_t.
+template <class T, class C, class I>
+void kv_append(const Stream &stream, const Tensor<T, 3> &k, const detail::KernelInput<T, 3> &v,
+               const Tensor<C, 4> &k_cache, const std::type_identity_t<Tensor<C, 4>> &v_cache,
+               const Tensor<I, 1> &slots, const KvAppendOptions &options = {}) {
+  detail::runKvAppend(
+      stream, {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}},
+      options);
+}
+
+// The same with k rotated by the tokens' positions [T]. Gives q [T, Hq, D] rotated; `to` may be q.
+template <class T, class C, class I>
+detail::KernelOutput<T, 3>
+rope_append(const Stream &stream, const Tensor<T, 3> &q, const detail::KernelInput<T, 3> &k,
+            const detail::KernelInput<T, 3> &v, const Tensor<C, 4> &k_cache,
+            const std::type_identity_t<Tensor<C, 4>> &v_cache, const Tensor<I, 1> &slots,
+            const detail::KernelInput<I, 1> &positions, const RopeAppendOptions &options = {},
+            const detail::KernelTo<detail::KernelOutput<T, 3>> &to = {}) {
+  return detail::runRopeAppend(stream,
+                               {{"q", q},
+                                {"k", k},
+                                {"v", v},
+                                {"k_cache", k_cache},
+                                {"v_cache", v_cache},
+                                {"slots", slots},
+                                {"positions", positions}},
+                               options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 3>();
+}
+
+// Slots and positions of `tokens` new tokens: of sequence s those from cu_seqlens_q[s] to
+// cu_seqlens_q[s + 1] - 1, the last of its context_lens[s] keys, in pages of block_tables
+// [S, max].
+inline PagedSlots paged_slots(const Stream &stream,
+                              const Tensor<const std::int32_t, 1> &context_lens,
+                              const Tensor<const std::int32_t, 2> &block_tables,
+                              const Tensor<const std::int32_t, 1> &cu_seqlens_q,
+                              std::int64_t tokens, std::int64_t page,
+                              const std::optional<PagedSlots> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"slots", to->slots}, {"positions", to->positions}};
+  const NamedTensors out = detail::runPagedSlots(stream,
+                                                 {{"context_lens", context_lens},
+                                                  {"block_tables", block_tables},
+                                                  {"cu_seqlens_q", cu_seqlens_q}},
+                                                 page, tokens, given);
+  return {out.at("slots").as<std::int32_t, 1>(), out.at("positions").as<std::int32_t, 1>()};
+}
+
+} // namespace sectile

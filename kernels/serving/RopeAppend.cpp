@@ -1,0 +1,300 @@
+// rope_append: queries and keys of new tokens are rotated by their positions, as rope does, and
+// keys and values go to their slots of a cache in pages, as kv_append does:
+//   q_out[t, h] = R(positions[t]) norm(q[t, h]; q_weight),
+//   k_cache[slot / page, h, slot % page] = R(positions[t]) norm(k[t, h]; k_weight) / k_scale[h]
+// with norm(x; w) = x / sqrt(mean of x^2 + eps) (w + weight_offset) where w is given (Qwen3, Gemma
+// 3) and x where it is not. All of it in f32, rounded once. cos and sin may come from a table
+// instead. Refused: what kv_append and rope refuse, a table with another width than r or with
+// options that it has none of, a negative eps; from the host also positions that the table does not
+// have, which give NaN on the device.
+#include "kernels/Sample.h"
+#include "kernels/attention/Options.h"
+#include "kernels/norm/Eps.h"
+#include "kernels/norm/NormReferences.h"
+#include "kernels/position/Rotary.h"
+#include "kernels/position/RotarySpec.h"
+#include "kernels/serving/Append.h"
+#include "kernels/serving/Family.h"
+#include "kernels/serving/Slots.h"
+#include <limits>
+
+using namespace sectile;
+using serving::encoded, serving::headScales, serving::SlotRows, serving::tokenSlots;
+
+namespace {
+
+struct RopeAppendConfig {
+  int m = 4, heads = 4, warps = 4;
+  int page = 16, valueWidth = 128;
+  int dims = 0, rotary = 0;
+  bool interleaved = false, scaled = false;
+  bool cos_sin = false, q_weight = false, k_weight = false; // given
+  bool k_scale = false, v_scale = false;                    // given
+};
+SECTILE_CONFIG(RopeAppendConfig, m, heads, warps, page, valueWidth, dims, rotary, interleaved,
+               scaled, cos_sin, q_weight, k_weight, k_scale, v_scale)
+
+template <class T, class C, class I> struct RopeAppendArguments {
+  View<const T, 3> q, k, v;
+  View<const I, 1> slots, positions;
+  View<const float, 2> cos_sin;
+  View<const T, 1> q_weight, k_weight;
+  View<const float, 1> k_scale, v_scale;
+  View<T, 3> q_out;
+  View<C, 4> k_out, v_out;
+  RotaryNumbers rotation;
+  Float eps, weight_offset;
+};
+template <class T, class C, class I>
+SECTILE_STRUCT((RopeAppendArguments<T, C, I>), q, k, v, slots, positions, cos_sin, q_weight,
+               k_weight, k_scale, v_scale, q_out, k_out, v_out, rotation, eps, weight_offset)
+
+// [tokens, pairs]: of a table [P, R] of cosines, then sines.
+SinCos tableAngles(const View<const float, 2> &table, const Tile<std::int64_t> &positions,
+                   int tokens, const RotaryShape &shape) {
+  const auto half = [&](int first) {
+    return table.slice(1, first, shape.pairs())
+        .tile(tokens, shape.pairWidth())
+        .padding(std::numeric_limits<float>::quiet_NaN())
+        .gather(positions, 0);
+  };
+  return {half(shape.pairs()), half(0)};
+}
+
+// Rows [tokens, heads, dims] in pieces, each normalised and multiplied by w + offset.
+template <class T>
+Pieces<float> normalised(Pieces<float> pieces, const View<const T, 1> &weight,
+                         const RotaryShape &shape, const Float &eps, const Float &offset) {
+  std::optional<Tile<float>> squares;
+  for (const Tile<float> &piece : pieces) {
+    const auto part = sum(piece * piece, 2);
+    squares = squares ? *squares + part : part;
+  }
+  const auto rstd = 1.0f / sqrt(*squares / static_cast<float>(shape.dims) + eps);
+  const auto weights = inFloat(loadPieces(weight, PieceTile<0>(), shape));
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    pieces[i] = pieces[i] * expand(rstd, 2) * expand(expand(weights[i] + offset, 0), 0);
+  return pieces;
+}
+
+// Programs have rows of queries, of keys or of values, in this order.
+template <class T, class C, class I>
+Kernel ropeAppend{
+    "rope_append", [](const RopeAppendArguments<T, C, I> &a, const RopeAppendConfig &config) {
+      const int m = config.m, heads = config.heads;
+      const RotaryShape shape{config.dims, config.rotary, config.interleaved, config.scaled};
+      const Int block = program_id(0), part = program_id(1);
+      const Int ofQueries = cdiv(a.q.extent(1), heads), ofKeys = cdiv(a.k.extent(1), heads);
+      const auto rotated = [&](const View<const T, 3> &rows, const PieceTile<2> &tile,
+                               const View<const T, 1> &weight, bool weighs) {
+        auto pieces = inFloat(loadPieces(rows, tile, shape));
+        if (weighs)
+          pieces = normalised<T>(pieces, weight, shape, a.eps, a.weight_offset);
+        const auto positions = cast<std::int64_t>(a.positions.tile(m).load(block));
+        const SinCos angles = config.cos_sin ? tableAngles(a.cos_sin, positions, m, shape)
+                                             : rotationAngles(positions, shape, a.rotation);
+        return rotate(pieces, {expand(angles.sin, 1), expand(angles.cos, 1)});
+      };
+      const auto placesOf = [&](const View<C, 4> &cache, const Int &head) {
+        return SlotRows<C>(cache, tokenSlots(a.slots, block, m, config.page, cache.extent(0)),
+                           head * heads, heads);
+      };
+      auto query = [&] {
+        const PieceTile<2> tile{{m, heads}, {block, part}};
+        const auto pieces = rotated(a.q, tile, a.q_weight, config.q_weight);
+        barrier(); // q_out may be q, of which several threads may have an element
+        storePieces(a.q_out, tile, shape, pieces);
+      };
+      auto key = [&] {
+        const Int head = part - ofQueries;
+        const PieceTile<2> tile{{m, heads}, {block, head}};
+        const auto scale = headScales(a.k_scale, config.k_scale, head, heads);
+        Pieces<C> codes;
+        for (const Tile<float> &piece : rotated(a.k, tile, a.k_weight, config.k_weight))
+          codes.push_back(encoded<C>(piece, scale));
+        const auto to = placesOf(a.k_out, head);
+        storePieces(to.dims(), to, shape, codes);
+      };
+      auto value = [&] {
+        const Int head = part - ofQueries - ofKeys;
+        const auto to = placesOf(a.v_out, head);
+        const auto values = a.v.tile(m, heads, config.valueWidth).load(block, head, 0);
+        if (std::same_as<T, C> && !config.v_scale)
+          return to.store(to.dims(), config.valueWidth, values);
+        to.store(
+            to.dims(), config.valueWidth,
+            encoded<C>(cast<float>(values), headScales(a.v_scale, config.v_scale, head, heads)));
+      };
+      when(part < ofQueries, query, [&] { when(part < ofQueries + ofKeys, key, value); });
+    }};
+
+// With a table, what only it says: how many dims rotate.
+RopeOptions optionsOf(const Invocation &call) {
+  RopeOptions options = ropeOptions(call);
+  if (call.has("cos_sin"))
+    options.rotary = call.extent("R");
+  return options;
+}
+
+void check(const Invocation &call) {
+  checkAppend(call);
+  checkEps(call);
+  if (call.has("cos_sin")) {
+    const OptionValues &options = call.options;
+    if (call.extent("P") == 0 && call.extent("T") != 0)
+      refuse(call, "there are tokens, but cos_sin has no rows");
+    if (options.given("rotary") && options.integer("rotary") != call.extent("R"))
+      refuse(call, "rotary is " + options.choice("rotary") + ", but cos_sin has " +
+                       std::to_string(call.extent("R")) + " columns: leave it out");
+    if (options.choice("scaling") != "none")
+      refuse(call, "cos_sin holds angles as they are to be, and leaves nothing to scale: set "
+                   "scaling=none, or leave cos_sin out");
+  }
+  checkRotation(call, optionsOf(call));
+}
+
+// Of rows [T, H, D], rotated by the table.
+HostArray byTable(const HostArray &rows, const HostArray &positions, const HostArray &table,
+                  bool interleaved, Arithmetic arithmetic) {
+  return with_arithmetic(rows.dtype, arithmetic, [&](auto numbers) {
+    auto values = numbers.load(rows);
+    const auto angles = numbers.load(table);
+    const std::vector<double> places = positions.to_double();
+    const auto heads = static_cast<std::size_t>(rows.shape[1]),
+               dims = static_cast<std::size_t>(rows.shape[2]),
+               rotary = static_cast<std::size_t>(table.shape[1]), pairs = rotary / 2;
+    for (std::size_t t = 0; t < places.size(); ++t)
+      for (std::size_t h = 0; h < heads; ++h)
+        for (std::size_t pair = 0; pair < pairs; ++pair) {
+          const std::size_t row = (t * heads + h) * dims,
+                            at = static_cast<std::size_t>(places[t]) * rotary + pair;
+          auto &x = values[row + (interleaved ? 2 * pair : pair)],
+               &y = values[row + (interleaved ? 2 * pair + 1 : pair + pairs)];
+          const auto c = numbers.store(angles[at]), s = numbers.store(angles[at + pairs]);
+          const auto rotated = numbers.store(numbers.store(x * c) - numbers.store(y * s));
+          y = numbers.store(numbers.store(y * c) + numbers.store(x * s));
+          x = rotated;
+        }
+    return numbers.pack(numbers.result, rows.shape, values);
+  });
+}
+
+std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
+                                 Arithmetic arithmetic) {
+  const auto given = [&](const char *name) {
+    return call.has(name) ? &in[call.index(name)] : nullptr;
+  };
+  const HostArray &positions = in[call.index("positions")], &slots = in[call.index("slots")];
+  const RopeOptions options = optionsOf(call);
+  const auto rotated = [&](HostArray rows, const HostArray *weight) {
+    if (weight) {
+      HostArray factor(DType::float64, weight->shape);
+      std::vector<double> w = weight->to_double();
+      for (double &number : w)
+        number += call.options.number("weight_offset");
+      factor.assign(w);
+      rows = rmsNormReference(rows, factor, nullptr, call.options.number("eps"), arithmetic).y;
+    }
+    const Shape shape = rows.shape;
+    if (const HostArray *table = given("cos_sin"))
+      return byTable(rows, positions, *table, options.interleaved, arithmetic);
+    // Each token is a batch of its own.
+    rows.shape = {shape[0], shape[1], 1, shape[2]};
+    const HostArray places(DType::int32, {shape[0], 1}, positions.to_double());
+    rows = ropeReference(rows, places, options, arithmetic);
+    rows.shape = shape;
+    return rows;
+  };
+  return {rotated(in[0], given("q_weight")),
+          appendReference(rotated(in[1], given("k_weight")), in[3], slots, given("k_scale"),
+                          arithmetic),
+          appendReference(in[2], in[4], slots, given("v_scale"), arithmetic)};
+}
+
+void contents(const Invocation &call, std::span<const HostArray> inputs) {
+  checkSlots(call, inputs);
+  if (!call.has("cos_sin"))
+    return;
+  const std::vector<double> positions = inputs[call.index("positions")].to_double();
+  for (std::size_t t = 0; t < positions.size(); ++t)
+    if (positions[t] < 0 || positions[t] >= static_cast<double>(call.extent("P")))
+      refuse(call, "positions[" + std::to_string(t) + "] is " +
+                       std::to_string(static_cast<std::int64_t>(positions[t])) +
+                       ", but cos_sin has " + std::to_string(call.extent("P")) + " rows");
+}
+
+} // namespace
+
+KernelSpec sectile::ropeAppendSpec() {
+  KernelSpec spec;
+  spec.name = "rope_append";
+  spec.summary = "queries and keys of new tokens rotated, keys and values into a cache in pages";
+  spec.add_arguments({{"q: [T, Hq, D] f16|bf16|f32", "queries of the new tokens; D from 2 to 1024"},
+                      {"k: [T, Hkv, D] like q", "their keys"},
+                      {"v: [T, Hkv, Dv] like q", "their values"}});
+  addCaches(spec, "q");
+  const auto positions = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    const std::int64_t most = call.extents.contains("P") ? call.extent("P") : 100;
+    fillDrawn(array, [&] {
+      return static_cast<double>(random() %
+                                 static_cast<std::uint64_t>(std::max<std::int64_t>(most, 1)));
+    });
+  };
+  const auto table = [](const Invocation &call, HostArray &array, std::mt19937_64 &) {
+    const std::int64_t rows = call.extent("P"), columns = call.extent("R");
+    std::vector<double> numbers;
+    for (std::int64_t p = 0; p < rows; ++p)
+      for (std::int64_t i = 0; i < columns; ++i) {
+        const double pair = static_cast<double>(i % (columns / 2)),
+                     angle = static_cast<double>(p) *
+                             std::pow(10000.0, -2 * pair / static_cast<double>(columns));
+        numbers.push_back(i < columns / 2 ? std::cos(angle) : std::sin(angle));
+      }
+    array.assign(numbers);
+  };
+  spec.add_arguments(
+      {{"positions: [T] like slots", "position of each token", {.sample = positions}},
+       {"cos_sin?: [P, R] f32",
+        "of each position the cosines of R/2 pairs, then their sines; in place of theta",
+        {.sample = table}},
+       {"q_weight?: [D] like q", "each query head is normalised by its RMS and times this"},
+       {"k_weight?: [D] like q", "each key head alike"},
+       {"-> q_out: [T, Hq, D] like q over q", "the queries rotated"}});
+  addCacheOutputs(spec);
+  spec.add_options(rotationOptions());
+  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of a head's squares"},
+                    {"weight_offset: number = 0 e.g. 1", "added to the weights; 1 in Gemma"}});
+  spec.typical = {{"T", 1024},      {"Hq", 32},   {"Hkv", 8},  {"D", 128}, {"Dv", 128},
+                  {"blocks", 1024}, {"page", 16}, {"P", 8192}, {"R", 128}};
+  spec.small = {{"T", 13},     {"Hq", 4},   {"Hkv", 3}, {"D", 20}, {"Dv", 20},
+                {"blocks", 6}, {"page", 5}, {"P", 50},  {"R", 20}};
+  spec.check = check;
+  spec.contents = contents;
+  spec.reference = reference;
+  configureAppend(
+      spec, [](const Invocation &call) { return call.extent("Hq") + 2 * call.extent("Hkv"); });
+  spec.apply = [](Use &use) {
+    const RopeOptions options = optionsOf(use.call);
+    const RotaryValues rotation = rotaryValues(options);
+    auto chosen = use.config_as<RopeAppendConfig>();
+    chosen.page = static_cast<int>(use.extent("page"));
+    chosen.valueWidth = paddedWidth(use.extent("Dv"));
+    chosen.dims = static_cast<int>(use.extent("D"));
+    chosen.rotary = static_cast<int>(options.rotary);
+    chosen.interleaved = options.interleaved;
+    chosen.scaled = options.scaling.kind != FrequencyScaling::none;
+    const Grid grid(ceilDiv(use.extent("T"), chosen.m),
+                    ceilDiv(use.extent("Hq"), chosen.heads) +
+                        2 * ceilDiv(use.extent("Hkv"), chosen.heads));
+    forAppend(use.call, [&]<class T, class C, class I>(T, C, I) {
+      use(ropeAppend<T, C, I>, grid, chosen,
+          {{"step", rotation.step},
+           {"rampBase", rotation.rampBase},
+           {"rampPair", rotation.rampPair},
+           {"rampFrequency", rotation.rampFrequency},
+           {"rampShrink", rotation.rampShrink},
+           {"magnitude", rotation.magnitude}});
+    });
+  };
+  return spec;
+}

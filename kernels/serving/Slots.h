@@ -1,0 +1,72 @@
+// Slots of a cache in pages: where the rows of new tokens go. Slot s is row s % page of block
+// s / page; a negative one, or one that the cache does not have, is none.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <sectile/sectile.h>
+
+namespace sectile::serving {
+
+// Of a tile of tokens.
+struct TokenSlots {
+  Tile<std::int64_t> block; // [tokens]
+  Tile<std::int64_t> place; // [tokens], in its block
+  Bool present;             // [tokens]
+};
+template <class I>
+TokenSlots tokenSlots(const View<const I, 1> &slots, const Int &tile, int tokens, int page,
+                      const Int &blocks) {
+  const auto slot = cast<std::int64_t>(slots.tile(tokens).padding(-1).load(tile));
+  return {slot / page, slot % page, slot >= 0 && slot < cast<std::int64_t>(blocks) * page};
+}
+
+// Rows [tokens, heads] of a cache [blocks, H, page, D], as the place of pieces that are stored.
+template <class C> class SlotRows {
+public:
+  SlotRows(const View<C, 4> &cache, const TokenSlots &slots, const Int &firstHead, int heads)
+      : cache(cache) {
+    const Int head = firstHead + arange(0, heads);
+    rows = expand(slots.block * cache.stride(0) + slots.place * cache.stride(2), 1) +
+           expand(cast<std::int64_t>(head) * cache.stride(1), 0);
+    present = expand(slots.present, 1) && expand(head < cache.extent(1), 0);
+  }
+
+  // One row, for storePieces.
+  View<C, 1> dims() const { return cache.at(0, 0, 0); }
+  // Columns of those rows: a piece [tokens, heads, width], of which the view has those that there
+  // are.
+  template <class U> void store(const View<C, 1> &columns, int width, const Tile<U> &piece) const {
+    const Int column = arange(0, width);
+    const auto along = [](const auto &x) { return expand(expand(x, 0), 0); };
+    sectile::store(columns.ptr() +
+                       (expand(rows, 2) + along(cast<std::int64_t>(column) * columns.stride(0))),
+                   cast<C>(piece), expand(present, 2) && along(column < columns.extent(0)));
+  }
+
+private:
+  View<C, 4> cache;
+  Tile<std::int64_t> rows; // [tokens, heads], in elements
+  Bool present;            // [tokens, heads]
+};
+
+// Of the heads of a tile, from [1|H]: [1, heads, 1]; none where there are none.
+inline std::optional<Tile<float>> headScales(const View<const float, 1> &scales, bool given,
+                                             const Int &tile, int heads) {
+  if (!given)
+    return {};
+  return expand(expand(scales.tile(heads).padding(1).load(tile), 1), 0);
+}
+
+// Numbers as a cache of C holds them: value / scale, rounded to nearest even; of 8-bit types the
+// largest code beyond that. int8 has no NaN: it becomes 0.
+template <class C>
+Tile<C> encoded(const Tile<float> &values, const std::optional<Tile<float>> &scale) {
+  const auto scaled = scale ? values / *scale : values;
+  if constexpr (std::same_as<C, std::int8_t>)
+    return cast<C>(where(scaled == scaled, rint(scaled), 0.0f));
+  else
+    return cast<C>(scaled);
+}
+
+} // namespace sectile::serving
