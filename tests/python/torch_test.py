@@ -109,6 +109,40 @@ def test_gradients(device):
 
 
 @on_each_device
+def test_gradients_of_products(device):
+    def normal(*shape):
+        return torch.randn(shape, device=device)
+
+    exact = {"precision": "exact"}
+    a, b, bias, residual = normal(24, 40), normal(40, 16), normal(16), normal(24, 16)
+    scales = {"row_scale": torch.rand(24, device=device), "column_scale": torch.rand(16, device=device)}
+    same_gradients(lambda a, b: st.matmul(a, b, **exact), lambda a, b: a @ b, a, b)
+    same_gradients(lambda a, b: sectile.matmul(a, b, alpha=0.5, trans_a=True, trans_b=True, **exact), lambda a, b: 0.5 * a.T @ b.T,
+                   normal(40, 24), normal(16, 40), compiled=False)
+    same_gradients(lambda a, b, c, d: st.matmul(a, b, bias=c, residual=d, beta=-2.0, activation="silu", **scales, **exact),
+                   lambda a, b, c, d: F.silu(a @ b * scales["row_scale"][:, None] * scales["column_scale"] + c - 2 * d),
+                   a, b, bias, residual)
+    for count in (1, 3):  # one right operand for the whole batch, and one for each product
+        for turned in (False, True):
+            same_gradients(lambda a, b, c: sectile.batched_matmul(a, b, bias=c, trans_a=turned, trans_b=turned, **exact),
+                           lambda a, b, c: (a.mT if turned else a) @ (b.mT if turned else b) + c[:, None],
+                           normal(3, 40, 24) if turned else normal(3, 24, 40), normal(count, 16, 40) if turned else normal(count, 40, 16),
+                           normal(count, 16), compiled=False)
+    sizes = torch.tensor([10, 0, 14], dtype=torch.int32, device=device)
+    for turned in (False, True):
+        same_gradients(lambda a, b: sectile.grouped_matmul(a, b, sizes, trans_rhs=turned, **exact),
+                       lambda a, b: torch.cat([a[:10] @ (b[0].T if turned else b[0]), a[10:] @ (b[2].T if turned else b[2])]),
+                       a, normal(3, 16, 40) if turned else normal(3, 40, 16), compiled=False)
+    same_gradients(lambda x, y: sectile.vector_add(x, y), lambda x, y: x + y, residual, normal(24, 16), compiled=False)
+    # Gradients of gradients are products, too.
+    x = normal(8, 8).requires_grad_()
+    (gradient,) = torch.autograd.grad(st.matmul(x, x, **exact).square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    (expected,) = torch.autograd.grad((x @ x).square().sum(), x, create_graph=True)
+    close(second, torch.autograd.grad(expected.sum(), x)[0], 1e-3)
+
+
+@on_each_device
 def test_scaled_dot_product_attention(device):
     q = torch.randn(2, 4, 24, 32, device=device)
     k, v = torch.randn(2, 2, 4, 40, 32, device=device)
@@ -132,7 +166,9 @@ def test_scaled_dot_product_attention(device):
 def test_gradients_that_are_not_there(device):
     a, b = torch.randn(2, 16, 16, device=device)
     a.requires_grad_()
-    raises(sectile.UnsupportedError, lambda: sectile.matmul(a, b).sum().backward(), "gradient of 'a'")
+    scale = torch.ones(16, device=device, requires_grad=True)
+    raises(sectile.UnsupportedError, lambda: sectile.matmul(a, b, row_scale=scale).sum().backward(), "gradient of 'row_scale'")
+    raises(sectile.UnsupportedError, lambda: sectile.sort(a)[0].sum().backward(), "gradient of 'x'")
     with torch.no_grad():
         sectile.matmul(a, b)
     q, k, v = torch.randn(3, 1, 1, 16, 16, device=device)
