@@ -231,4 +231,40 @@ llvm::Expected<std::vector<Problem>> fromJson(std::string_view text) {
   return problems;
 }
 
+std::vector<Problem> ownProblems(std::string_view kernel) {
+  std::vector<Problem> own;
+  for (Problem &problem : Database::get().problems(kernel))
+    if (problem.origin == Database::get().file())
+      own.push_back(std::move(problem));
+  return own;
+}
+
+llvm::json::Value jsonOf(const TuneReport &report, bool isSimulated) {
+  llvm::json::Array rows;
+  llvm::json::Object shape;
+  for (const auto &[name, extent] : report.bucket)
+    shape[name] = extent;
+  for (const TuneReport::Row &row : report.rows)
+    rows.push_back(llvm::json::Object{{"config", row.config},
+                                      {"numerics", row.numerics},
+                                      {"verdict", std::string(name_of(row.verdict))},
+                                      {"message", row.message},
+                                      {"median_us", row.microseconds},
+                                      {"spread_us", row.spread},
+                                      {"runs", row.runs},
+                                      {"compile_ms", row.compile_milliseconds},
+                                      {"registers", row.registers},
+                                      {"spill_bytes", row.spill_bytes},
+                                      {"shared_bytes", row.shared_bytes},
+                                      {"known", row.known}});
+  llvm::json::Object object{{"kernel", report.kernel},       {"device", report.device},
+                            {"simulated", isSimulated},      {"shape", std::move(shape)},
+                            {"candidates", std::move(rows)}, {"interrupted", report.interrupted}};
+  if (!report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good)
+    object["best"] = report.rows[report.best].config;
+  if (!report.problem.empty())
+    object["problem"] = report.problem;
+  return object;
+}
+
 } // namespace sectile::autotune

@@ -2,6 +2,7 @@
 // machine.
 #include "bench/Launch.h"
 #include "bench/NullDevice.h"
+#include "capi/Handles.h"
 #include <algorithm>
 #include <chrono>
 #include <sectile/library.h>
@@ -43,6 +44,71 @@ template <class F> double fastest(F &&launch) {
   return best;
 }
 
+// A dense tensor of the device, as C has them.
+struct CTensor {
+  CTensor(const Device &device, std::uint64_t address, DLDataType dtype,
+          std::vector<std::int64_t> extents)
+      : shape(std::move(extents)) {
+    tensor.data = reinterpret_cast<void *>(address);
+    tensor.device = {static_cast<DLDeviceType>(device.impl()->dlpackDevice),
+                     device.impl()->dlpackIndex};
+    tensor.ndim = static_cast<std::int32_t>(shape.size());
+    tensor.dtype = dtype;
+    tensor.shape = shape.data();
+  }
+  CTensor(const CTensor &) = delete;
+
+  std::vector<std::int64_t> shape;
+  DLTensor tensor{};
+};
+
+void check(sectile_status status) {
+  if (status != SECTILE_OK)
+    throw Error(sectile_error());
+}
+
+// The same calls by <sectile.h>.
+void measureC(const Device &opened, std::vector<LaunchCost> &costs) {
+  sectile_device device(opened);
+  sectile_stream stream(opened.stream());
+  const auto memory = opened.allocate<float>(3 * 64 * 64);
+  const std::uint64_t address = memory.memory().address();
+  const auto measure = [&](const std::string &name, DLDataType dtype,
+                           const std::vector<std::vector<std::int64_t>> &shapes,
+                           const std::vector<sectile_option> &options = {}) {
+    std::vector<std::unique_ptr<CTensor>> tensors;
+    std::vector<const DLTensor *> given;
+    for (const auto &shape : shapes) {
+      if (shape.empty()) { // left out
+        given.push_back(nullptr);
+        continue;
+      }
+      tensors.push_back(std::make_unique<CTensor>(
+          opened, address + tensors.size() * 64 * 64 * sizeof(float), dtype, shape));
+      given.push_back(&tensors.back()->tensor);
+    }
+    const sectile_op *op = nullptr;
+    check(sectile_op_find(name.c_str(), &op));
+    const auto count = static_cast<unsigned>(given.size());
+    costs.push_back(
+        {name + ", sectile_op_run", count, fastest([&] {
+           check(sectile_op_run(op, &stream, given.data(), count, options.data(), options.size()));
+         })});
+    sectile_call *call = nullptr;
+    check(sectile_call_prepare(op, &device, given.data(), count, options.data(), options.size(),
+                               &call));
+    const std::unique_ptr<sectile_call, void (*)(sectile_call *)> owner(call,
+                                                                        &sectile_call_release);
+    costs.push_back({name + ", sectile_call_run", count,
+                     fastest([&] { check(sectile_call_run(call, &stream, nullptr)); })});
+    costs.push_back({name + ", sectile_call_run on others", count,
+                     fastest([&] { check(sectile_call_run(call, &stream, given.data())); })});
+  };
+  measure("matmul", {kDLFloat, 16, 1}, {{64, 64}, {64, 64}, {}, {}, {}, {}, {64, 64}});
+  measure("rms_norm", {kDLFloat, 32, 1}, {{64, 64}, {64}, {}, {64, 64}, {}, {64}},
+          {{"eps", SECTILE_DOUBLE, {.d = 1e-5}}});
+}
+
 } // namespace
 
 std::vector<LaunchCost> measureLaunches() {
@@ -54,7 +120,7 @@ std::vector<LaunchCost> measureLaunches() {
              product = tensor(device.allocate<half>(64 * 64), {64, 64});
   const NamedTensors operands{{"a", operand}, {"b", operand}}, result{{"c", product}};
   const PreparedCall prepared = prepare_kernel(device, "matmul", operands, {}, result);
-  return {
+  std::vector<LaunchCost> costs{
       {"add", 4, fastest([&] { add.launch(device.stream(), 1, x, x, x, 4096, {.size = 128}); })},
       {"attention", 44, fastest([&] {
          attention.launch(device.stream(), 1, four, four, four, four, three, 0.125f);
@@ -63,6 +129,8 @@ std::vector<LaunchCost> measureLaunches() {
       {"matmul, by name", 3,
        fastest([&] { run_kernel(device.stream(), "matmul", operands, {}, result); })},
   };
+  measureC(device, costs);
+  return costs;
 }
 
 } // namespace sectile::bench

@@ -36,6 +36,8 @@ sectile_status sectile_load_library(const char *path) {
     const std::size_t before = countKernels();
     registerAll();
     if (countKernels() == before)
-      throw InputError("sectile_load_library: '" + std::string(path) + "' registers no kernel");
+      throw InputError("sectile_load_library: '" + std::string(path) +
+                       "' registers no kernel with this library: it is linked "
+                       "with another libsectile, perhaps, or was loaded before");
   });
 }

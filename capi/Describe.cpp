@@ -1,42 +1,12 @@
 // Writes the description of an operation as JSON. docs/c.md lists its fields.
 #include "capi/Describe.h"
-#include "runtime/QuotedJson.h"
+#include "capi/Json.h"
 #include <algorithm>
 
 using namespace sectile;
-using runtime::quotedJson;
+using namespace sectile::c;
 
 namespace {
-
-// An object or a list, as it grows.
-class Json {
-public:
-  Json(char open, char close) : text(1, open), close(close) {}
-
-  Json &add(std::string_view name, const std::string &value) {
-    separate();
-    text += quotedJson(name) + ":" + value;
-    return *this;
-  }
-  Json &add(const std::string &value) {
-    separate();
-    text += value;
-    return *this;
-  }
-  std::string done() const { return text + close; }
-
-private:
-  void separate() {
-    if (text.size() > 1)
-      text += ",";
-  }
-  std::string text;
-  char close;
-};
-Json object() { return {'{', '}'}; }
-Json list() { return {'[', ']'}; }
-
-std::string boolean(bool value) { return value ? "true" : "false"; }
 
 std::string texts(const std::vector<std::string> &values) {
   Json all = list();

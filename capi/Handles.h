@@ -26,6 +26,7 @@ struct sectile_event {
 
 struct sectile_graph {
   sectile::Graph graph;
+  const std::shared_ptr<sectile::runtime::DeviceImpl> device;
 };
 
 namespace sectile::c {

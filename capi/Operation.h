@@ -29,8 +29,13 @@ inline constexpr std::size_t mostArguments = 64;
 
 // Throws Refusal where the number of arguments is not the operation's, or an array is NULL.
 void checkGiven(const GivenCall &given, const char *function);
+// The value of an option as text; `who` is what messages call it. Throws Refusal.
+std::string textOf(const sectile_option &option, const std::string &who);
 // As names and texts. Throws Refusal.
 KernelOptions optionsOf(const GivenCall &given);
+
+// The call on dense tensors of the inputs' types. Throws InputError, Refusal.
+Invocation resolveShapes(const GivenCall &given);
 
 // What is worked out once for all calls on tensors of the same types.
 struct Settled {

@@ -129,7 +129,9 @@ struct Entry {
 using Table = std::unordered_map<Key, Entry, HashOfKey>;
 constexpr std::size_t mostSettled = 1024;
 
-std::string textOf(const sectile_option &option, const std::string &who) {
+} // namespace
+
+std::string c::textOf(const sectile_option &option, const std::string &who) {
   char text[32];
   switch (static_cast<int>(option.kind)) {
   case SECTILE_INT64:
@@ -139,16 +141,14 @@ std::string textOf(const sectile_option &option, const std::string &who) {
   case SECTILE_DOUBLE:
     return {text, std::to_chars(text, text + sizeof text, option.value.d).ptr};
   case SECTILE_TEXT:
-    c::require(option.value.text, (who + ": its text").c_str());
+    require(option.value.text, (who + ": its text").c_str());
     return option.value.text;
   default:
-    throw c::Refusal(SECTILE_INVALID, who + ": there is no kind " +
-                                          std::to_string(static_cast<int>(option.kind)) +
-                                          " of values");
+    throw Refusal(SECTILE_INVALID, who + ": no value of kind " +
+                                       std::to_string(static_cast<int>(option.kind)) +
+                                       " can be one");
   }
 }
-
-} // namespace
 
 void c::checkGiven(const GivenCall &given, const char *function) {
   require(given.op, (std::string(function) + ": op").c_str());

@@ -1,6 +1,7 @@
 // Statuses, and the last failure of each thread.
 #include "capi/Status.h"
 #include "runtime/CodeChain.h"
+#include "runtime/Lost.h"
 #include <mutex>
 #include <new>
 #include <sectile/report.h>
@@ -49,6 +50,8 @@ sectile_status sectile::c::guarded(void (*body)(void *), void *data,
       return failed(SECTILE_LAUNCH, error.what());
     } catch (const runtime::OutOfMemory &error) {
       return failed(SECTILE_MEMORY, error.what());
+    } catch (const runtime::LostContext &error) {
+      return failed(SECTILE_LOST, error.what());
     } catch (const DeviceError &error) {
       return failed(device && device->isLost() ? SECTILE_LOST : SECTILE_DEVICE, error.what());
     } catch (const std::bad_alloc &) {

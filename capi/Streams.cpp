@@ -86,6 +86,11 @@ sectile_status sectile_stream_wait(sectile_stream *stream, sectile_event *event)
       [&] {
         c::require(stream, "sectile_stream_wait: stream");
         c::require(event, "sectile_stream_wait: event");
+        const runtime::DeviceImpl &other = *event->event.impl()->device;
+        if (!c::implOf(stream)->reaches(other))
+          throw c::Refusal(SECTILE_INVALID, "sectile_stream_wait: a stream of " +
+                                                c::implOf(stream)->name +
+                                                " cannot wait for an event of " + other.name);
         stream->stream.wait(event->event);
       },
       c::implOf(stream));
@@ -118,6 +123,15 @@ sectile_status sectile_event_elapsed(sectile_event *from, sectile_event *to, flo
         c::require(from, "sectile_event_elapsed: from");
         c::require(to, "sectile_event_elapsed: to");
         c::require(milliseconds, "sectile_event_elapsed: milliseconds");
+        const runtime::EventImpl &first = *from->event.impl(), &last = *to->event.impl();
+        if (first.device != last.device)
+          throw c::Refusal(SECTILE_INVALID, "sectile_event_elapsed: there is no time between an "
+                                            "event of " +
+                                                first.device->name + " and one of " +
+                                                last.device->name);
+        if (!first.event.timed || !last.event.timed)
+          throw c::Refusal(SECTILE_INVALID, "sectile_event_elapsed: an event has no time: record "
+                                            "both with `timed`");
         *milliseconds = elapsed_ms(from->event, to->event);
       },
       to ? to->event.impl()->device.get() : nullptr);
@@ -141,7 +155,7 @@ sectile_status sectile_capture_end(sectile_stream *stream, sectile_graph **graph
       [&] {
         c::require(stream, "sectile_capture_end: stream");
         c::require(graph, "sectile_capture_end: graph");
-        *graph = new sectile_graph{stream->stream.end_capture()};
+        *graph = new sectile_graph{stream->stream.end_capture(), stream->stream.impl()->device};
       },
       c::implOf(stream));
 }
@@ -151,6 +165,10 @@ sectile_status sectile_graph_launch(sectile_graph *graph, sectile_stream *stream
       [&] {
         c::require(graph, "sectile_graph_launch: graph");
         c::require(stream, "sectile_graph_launch: stream");
+        if (graph->device.get() != c::implOf(stream))
+          throw c::Refusal(SECTILE_INVALID,
+                           "sectile_graph_launch: a graph of " + graph->device->name +
+                               " cannot run in a stream of " + c::implOf(stream)->name);
         graph->graph.launch(stream->stream);
       },
       c::implOf(stream));

@@ -44,25 +44,28 @@ std::string virtualTarget(const std::string &chip, const std::string &processor)
   return "virtual:" + chip + " on " + processor;
 }
 
+std::string bundleTargetOf(const DeviceImpl &device) {
+  constexpr std::string_view isVirtual = " virtual on ";
+  const std::string whole = device.codeKey();
+  const size_t at = whole.find(isVirtual);
+  return at == whole.npos ? device.target
+                          : virtualTarget(device.target, whole.substr(at + isVirtual.size()));
+}
+
 BundleKey bundleKeyOf(const CodeRequest &request) {
   const detail::PackedLaunch &packed = request.packed;
-  BundleKey key{.kernel = std::string(request.kernel.name),
-                .signature = {request.kernel.args.begin(), request.kernel.args.end()},
-                .target = request.device.target,
-                .warps = request.options.warps,
-                .stages = request.options.stages,
-                .longAxis = request.longAxis,
-                .debug = request.options.debug,
-                .checked = request.options.checked,
-                .maxRegisters = request.options.maxRegisters,
-                .minPrograms = request.options.minPrograms,
-                .configuration = {packed.configWords, packed.configWords + packed.configCount},
-                .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
-  constexpr std::string_view isVirtual = " virtual on ";
-  const std::string whole = request.device.codeKey();
-  if (const size_t at = whole.find(isVirtual); at != whole.npos)
-    key.target = virtualTarget(key.target, whole.substr(at + isVirtual.size()));
-  return key;
+  return {.kernel = std::string(request.kernel.name),
+          .signature = {request.kernel.args.begin(), request.kernel.args.end()},
+          .target = bundleTargetOf(request.device),
+          .warps = request.options.warps,
+          .stages = request.options.stages,
+          .longAxis = request.longAxis,
+          .debug = request.options.debug,
+          .checked = request.options.checked,
+          .maxRegisters = request.options.maxRegisters,
+          .minPrograms = request.options.minPrograms,
+          .configuration = {packed.configWords, packed.configWords + packed.configCount},
+          .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""};
 }
 
 const Bundle::Kernel *Bundle::kernelFor(const BundleKey &key) const {
@@ -92,7 +95,7 @@ std::string Bundle::codeOf(const Variant &variant) const {
   }
 }
 
-std::vector<Bundle::Content> Bundle::contents() const {
+std::vector<Bundle::Content> Bundle::contents(bool withCode) const {
   std::vector<Content> all;
   for (const Kernel &kernel : kernels)
     for (const Variant &variant : kernel.variants) {
@@ -108,8 +111,10 @@ std::vector<Bundle::Content> Bundle::contents() const {
                                                .minPrograms = variant.minPrograms,
                                                .configuration = variant.configuration,
                                                .described = std::string(variant.described)},
-                                              variant.artifact});
-      one.artifact.bytes = codeOf(variant);
+                                              variant.artifact,
+                                              codes[variant.code].size});
+      if (withCode)
+        one.artifact.bytes = codeOf(variant);
     }
   return all;
 }
@@ -166,7 +171,8 @@ bool Bundle::isMachineCodeOf(const Variant &variant, const Variant &ptx) {
 }
 
 std::string Bundle::whyNone(const CodeRequest &request) const {
-  const std::string otherwise = ", or link Sectile::sectile, which compiles here";
+  const std::string otherwise =
+      request.kernel.function ? ", or link Sectile::sectile, which compiles here" : "";
   const BundleKey key = bundleKeyOf(request);
   const Kernel *kernel = kernelFor(key);
   if (!kernel) {

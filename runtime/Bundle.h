@@ -35,6 +35,9 @@ std::string virtualTarget(const std::string &chip, const std::string &processor)
 /// A bundle's identity for people: 32 hexadecimal digits.
 std::string bundleIdentityText(const uint64_t (&words)[2]);
 
+/// The target of code for this device, as keys have it.
+std::string bundleTargetOf(const DeviceImpl &device);
+
 /// The key of a launch's own code. What SECTILE_LOOP_PLANS says is no part of it.
 BundleKey bundleKeyOf(const CodeRequest &request);
 
@@ -50,6 +53,7 @@ public:
   std::shared_ptr<const Artifact> find(const CodeRequest &request) const override;
   std::string whyNone(const CodeRequest &request) const override;
   std::span<const BundledChoice> choices() const override { return choices_; }
+  const Bundle *asBundle() const override { return this; }
 
   const std::string &name() const { return name_; }
   /// Of the contents: 32 hexadecimal digits.
@@ -59,9 +63,10 @@ public:
   struct Content {
     BundleKey key;
     Artifact artifact;
+    uint64_t codeBytes; ///< of the code, also where it was left out
   };
   /// All variants, in the file's order. Throws InputError for code that cannot be decompressed.
-  std::vector<Content> contents() const;
+  std::vector<Content> contents(bool withCode = true) const;
   size_t countKernels() const { return kernels.size(); }
   size_t countVariants() const;
   size_t countCodes() const { return codes.size(); }

@@ -38,7 +38,8 @@ std::shared_ptr<const Artifact> findCode(const CodeRequest &request) {
   for (const auto &source : *sources)
     if (auto artifact = source->find(request))
       return artifact;
-  if (CompilerLink *link = compiler())
+  // A kernel that only bundles know has no function that the compiler could name.
+  if (CompilerLink *link = compiler(); link && request.kernel.function)
     return link->codeFor(request);
   std::string why;
   for (const auto &source : *sources)

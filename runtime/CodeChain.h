@@ -9,6 +9,8 @@
 
 namespace sectile::runtime {
 
+class Bundle;
+
 /// A configuration that a described kernel chose for a call when a bundle was built.
 struct BundledChoice {
   std::string kernel, target;                          ///< of the target the chip: "sm_90a"
@@ -31,6 +33,8 @@ public:
   virtual std::string whyNone(const CodeRequest &request) const = 0;
   /// What its kernels chose.
   virtual std::span<const BundledChoice> choices() const { return {}; }
+  /// The bundle that it is, if it is one that can be read.
+  virtual const Bundle *asBundle() const { return nullptr; }
 };
 
 /// Nobody has code for a launch.

@@ -6,6 +6,7 @@
 #include "runtime/DeviceImpl.h"
 #include "runtime/DriverPool.h"
 #include "runtime/ForeignStreams.h"
+#include "runtime/Lost.h"
 #include "runtime/Retired.h"
 #include "runtime/Symbol.h"
 #include <algorithm>
@@ -389,7 +390,7 @@ protected:
                     void *stream) = 0;
 
   [[noreturn]] void fail(int error, const std::string &doing) const {
-    throw DeviceError(name + ": " + doing + ": " + table().describe(error));
+    driver::throwDriverError(error, name + ": " + doing + ": " + table().describe(error));
   }
   void check(int error, const std::string &doing) const {
     if (error)

@@ -58,6 +58,7 @@ public:
     const Bundle *bundle = opened();
     return bundle ? bundle->choices() : std::span<const BundledChoice>();
   }
+  const Bundle *asBundle() const override { return opened(); }
 
 private:
   const Bundle *opened() const {

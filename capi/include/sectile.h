@@ -205,7 +205,9 @@ typedef enum sectile_kind {
   SECTILE_INT64 = 0,
   SECTILE_DOUBLE = 1,
   SECTILE_UINT64 = 2,
-  SECTILE_TEXT = 3
+  SECTILE_TEXT = 3,
+  SECTILE_TENSOR = 4, // these two of a sectile_value only
+  SECTILE_ADDRESS = 5
 } sectile_kind;
 
 // An option of an operation. A flag takes 0 or 1 as SECTILE_INT64, a choice its text; a number
@@ -273,6 +275,63 @@ SECTILE_API sectile_status sectile_bundle_load_memory(const void *bundle, size_t
 // Loads a shared library of kernels and has it register them (docs/own-kernels.md); they are
 // operations from then on. SECTILE_INVALID for a file that is none.
 SECTILE_API sectile_status sectile_load_library(const char *path);
+// What is in a bundle, as JSON (docs/c.md lists the fields): a list with the bundle of this file,
+// which is not loaded, or with all bundles of this process if `path` is NULL. Valid until this
+// thread's next call of this function. Fails as sectile_bundle_load().
+SECTILE_API sectile_status sectile_bundle_describe(const char *path, const char **json);
+
+// A kernel that the bundles of this process have, to be launched without the host code that is
+// written around it in C++. Lives as long as the process.
+typedef struct sectile_kernel sectile_kernel;
+// SECTILE_NOT_FOUND where no bundle has a kernel of this name; the error names those that there
+// are. A bundle that is loaded later adds nothing to a handle: find the kernel again.
+SECTILE_API sectile_status sectile_kernel_find(const char *name, const sectile_kernel **kernel);
+
+// An argument of a kernel. A Ptr takes a dense tensor of its elements or an address, a View a
+// tensor of its elements and its rank, with any strides. An Int and an integer take SECTILE_INT64
+// or SECTILE_UINT64, another number SECTILE_DOUBLE too, which is rounded to its type; a bool takes
+// 0 or 1. Fields of a struct are arguments, one after the other.
+typedef struct sectile_value {
+  sectile_kind kind;
+  union {
+    int64_t i;
+    double d;
+    uint64_t u;
+    const DLTensor *tensor; // on the stream's device
+    void *address;          // of the device's memory; NULL for none
+  } value;
+} sectile_value;
+
+// Runs the kernel in the stream once for every place in the grid, and does not wait. The types of
+// the arguments decide among kernels of one name. `config` has fields of the configuration, "warps"
+// and "stages" among them, by name; as many as leave one of those that the bundles have code for.
+// SECTILE_INVALID where arguments do not fit, or several configurations are left; SECTILE_NO_CODE
+// where no bundle has this configuration, or code for such arguments or this chip.
+SECTILE_API sectile_status sectile_kernel_launch(const sectile_kernel *kernel,
+                                                 sectile_stream *stream, const uint32_t grid[3],
+                                                 const sectile_value *arguments, size_t count,
+                                                 const sectile_option *config, size_t config_count);
+
+// Tuning: with the compiler, else SECTILE_UNSUPPORTED
+// ----------------------------------------------
+
+// Measures the configurations of a call (docs/autotuner.md) and keeps what it finds in the cache:
+// later calls take the fastest. Of the arguments' inputs dtype, ndim and shape are read, and of
+// outputs nothing; NULL for an input that is left out. `settings`: "strategy" (SECTILE_TEXT:
+// exhaustive, random, halving), "candidates" (the most that are measured), "seed", "seconds" (after
+// which none is begun), "deadline" (seconds of one run), "progress" (1: on standard error). `json`:
+// the reports, as `sectile tune --json` prints them, valid until this thread's next call.
+SECTILE_API sectile_status sectile_tune(const sectile_op *op, sectile_device *device,
+                                        const DLTensor *const *arguments, size_t count,
+                                        const sectile_option *options, size_t option_count,
+                                        const sectile_option *settings, size_t setting_count,
+                                        const char **json);
+// What was measured, in the form of `sectile cache export` (docs/cache.md). Valid until this
+// thread's next call of this function.
+SECTILE_API sectile_status sectile_tuning_export(const char **json);
+// Takes such measurements into the cache, all of them or none: SECTILE_INVALID where a word of them
+// is wrong.
+SECTILE_API sectile_status sectile_tuning_import(const char *json);
 
 #ifdef __cplusplus
 }

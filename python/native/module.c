@@ -141,11 +141,39 @@ static PyObject *use_host_device(PyObject *module, PyObject *name) {
   Py_RETURN_NONE;
 }
 
+static PyObject *load_library(PyObject *module, PyObject *path) {
+  (void)module;
+  const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+  if (!text || !succeeded(library.sectile_load_library(text)))
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *load_bundle(PyObject *module, PyObject *path) {
+  (void)module;
+  const char *text = PyUnicode_AsUTF8AndSize(path, NULL);
+  if (!text || !succeeded(library.sectile_bundle_load(text)))
+    return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *describe_bundles(PyObject *module, PyObject *path) {
+  (void)module;
+  const char *text = path == Py_None ? NULL : PyUnicode_AsUTF8AndSize(path, NULL), *json;
+  if (PyErr_Occurred() || !succeeded(library.sectile_bundle_describe(text, &json)))
+    return NULL;
+  return PyUnicode_FromString(json);
+}
+
 static PyMethodDef methods[] = {
     {"load", load, METH_VARARGS,
      "load(path, error_classes): opens the library; gives its version."},
     {"op_names", op_names, METH_NOARGS, "The names of all operations."},
     {"describe", describe, METH_O, "What an operation is, as JSON."},
+    {"load_library", load_library, METH_O, "Adds the kernels of a library of the user's."},
+    {"load_bundle", load_bundle, METH_O, "Adds code that was compiled beforehand."},
+    {"describe_bundles", describe_bundles, METH_O,
+     "What a bundle has, or, of None, all that are loaded, as JSON."},
     {"make_function", make_function, METH_VARARGS, "An operation as a function."},
     {"infer_types", infer_types, METH_VARARGS, "The types of an operation's outputs."},
     {"device_names", device_names, METH_NOARGS, "The names of all devices that open."},

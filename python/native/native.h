@@ -37,7 +37,10 @@
   X(sectile_op_find)                                                                               \
   X(sectile_op_describe)                                                                           \
   X(sectile_op_infer)                                                                              \
-  X(sectile_op_run)
+  X(sectile_op_run)                                                                                \
+  X(sectile_bundle_load)                                                                           \
+  X(sectile_bundle_describe)                                                                       \
+  X(sectile_load_library)
 
 typedef struct {
 #define X(name) __typeof__(&name) name;
@@ -66,6 +69,7 @@ typedef struct {
   producer_kind kind;
   const DLPackExchangeAPI *api; // of by_exchange_api
   bool has_gradients;           // its tensors have an attribute requires_grad
+  bool is_plain;                // torch's own class, or its parameters
   const char *looked_into; // NULL, or the module for tensors that may have no memory: some part of
                            // the framework looks into calls and has to be told of operations
 } producer;

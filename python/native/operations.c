@@ -14,8 +14,9 @@ typedef struct {
   PyObject **words;                   // of inputs, then options
   const char **texts, **option_names; // for messages; as the library calls an option
   const char **output_names;
-  int *place;       // of an input, among the operation's arguments
-  PyObject *result; // the type of results, where there are several
+  int *place;              // of an input, among the operation's arguments
+  PyObject *result;        // the type of results, where there are several
+  PyObject *with_gradient; // torch's function of such calls, once there was one
   PyMethodDef method;
 } operation;
 
@@ -235,6 +236,73 @@ static PyObject *call_operator(const operation *self, const char *module, PyObje
   return result;
 }
 
+// Whether torch's function can have the call: it writes to no given tensors, and looks into none.
+static bool is_plain(const operation *self, const call *of) {
+  for (int i = 0; i < self->outputs; ++i)
+    if (of->outputs[i])
+      return false;
+  for (int i = 0; i < self->inputs; ++i)
+    if (of->inputs[i] && !producer_of(of->inputs[i], self->texts[i])->is_plain)
+      return false;
+  return true;
+}
+
+static PyObject *options_by_word(const operation *self, PyObject *const *values, Py_ssize_t count,
+                                 PyObject *words) {
+  PyObject *options = PyDict_New();
+  for (Py_ssize_t i = 0; options && words && i < PyTuple_Size(words); ++i) {
+    PyObject *word = PyTuple_GetItem(words, i), *value = values[count + i];
+    if (value != Py_None && word_index(self, word) >= self->inputs &&
+        PyDict_SetItem(options, word, value) != 0) {
+      Py_DECREF(options);
+      return NULL;
+    }
+  }
+  return options;
+}
+
+// The named tuple of a tuple, which it steals.
+static PyObject *named_result(const operation *self, PyObject *tuple) {
+  if (!tuple || self->outputs == 1)
+    return tuple;
+  PyObject *result = PyStructSequence_New((PyTypeObject *)self->result);
+  for (int i = 0; result && i < self->outputs; ++i) {
+    PyObject *item = PyTuple_GetItem(tuple, i);
+    Py_INCREF(item);
+    PyStructSequence_SetItem(result, i, item);
+  }
+  Py_DECREF(tuple);
+  return result;
+}
+
+// The call as torch records it, without an operator's cost.
+static PyObject *call_with_gradient(operation *self, const call *of, PyObject *const *values,
+                                    Py_ssize_t count, PyObject *words) {
+  if (!self->with_gradient) {
+    PyObject *imports = PyImport_ImportModule("sectile.torch");
+    self->with_gradient =
+        imports ? PyObject_CallMethod(imports, "_gradient_of", "s", self->name) : NULL;
+    Py_XDECREF(imports);
+    if (!self->with_gradient)
+      return NULL;
+  }
+  PyObject *arguments = PyTuple_New(1 + self->inputs);
+  PyObject *options = arguments ? options_by_word(self, values, count, words) : NULL;
+  if (!options) {
+    Py_XDECREF(arguments);
+    return NULL;
+  }
+  PyTuple_SetItem(arguments, 0, options);
+  for (int i = 0; i < self->inputs; ++i) {
+    PyObject *input = of->inputs[i] ? of->inputs[i] : Py_None;
+    Py_INCREF(input);
+    PyTuple_SetItem(arguments, 1 + i, input);
+  }
+  PyObject *result = PyObject_CallObject(self->with_gradient, arguments);
+  Py_DECREF(arguments);
+  return named_result(self, result);
+}
+
 // The call ----------------------------------------------------------------------------------------
 
 static bool take(call *of, PyObject *object, const char *name, int place) {
@@ -330,7 +398,7 @@ static PyObject *result_of(const operation *self, call *of, const producer *from
   return result;
 }
 
-static PyObject *run(const operation *self, call *of, PyObject *const *values, Py_ssize_t count,
+static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssize_t count,
                      PyObject *words) {
   if (!read_words(self, values, count, words, of))
     return NULL;
@@ -341,6 +409,8 @@ static PyObject *run(const operation *self, call *of, PyObject *const *values, P
     return call_operator(self, module, values, count, words);
   switch (wants_gradient(self, of)) {
   case 1:
+    if (is_plain(self, of))
+      return call_with_gradient(self, of, values, count, words);
     return call_operator(self, "sectile.torch", values, count, words);
   case -1:
     return NULL;
@@ -381,7 +451,7 @@ static PyObject *run(const operation *self, call *of, PyObject *const *values, P
 
 static PyObject *call_operation(PyObject *capsule, PyObject *const *values, Py_ssize_t count,
                                 PyObject *words) {
-  const operation *self = PyCapsule_GetPointer(capsule, "sectile.operation");
+  operation *self = PyCapsule_GetPointer(capsule, "sectile.operation");
   call of; // large: what is read is set first
   memset(of.inputs, 0, sizeof *of.inputs * (size_t)self->inputs);
   memset(of.outputs, 0, sizeof *of.outputs * (size_t)self->outputs);

@@ -126,6 +126,14 @@ static bool computes_its_own_way(PyTypeObject *type) {
   return is;
 }
 
+static bool is_class_of(PyTypeObject *type, const char *module, const char *name) {
+  PyObject *imports = imported(module);
+  PyObject *found = imports ? PyObject_GetAttrString(imports, name) : NULL;
+  PyErr_Clear();
+  Py_XDECREF(found);
+  return found == (PyObject *)type; // which is alive
+}
+
 const producer *producer_of(PyObject *object, const char *name) {
   PyTypeObject *type = Py_TYPE(object);
   for (int i = 0; i < producer_count; ++i)
@@ -155,6 +163,8 @@ const producer *producer_of(PyObject *object, const char *name) {
   found.has_gradients = has_attribute(type, "requires_grad");
   if (found.has_gradients && computes_its_own_way(type))
     found.looked_into = "sectile.torch";
+  found.is_plain =
+      is_class_of(type, "torch", "Tensor") || is_class_of(type, "torch.nn.parameter", "Parameter");
   const int place = producer_count < 64 ? producer_count++ : 63;
   producer *kept = PyMem_Malloc(sizeof found);
   if (!kept)

@@ -20,6 +20,15 @@ from ._tune import tune  # noqa: E402, F401
 _MODULES = ("bundle", "cache", "jax", "torch")  # imported when they are asked for
 
 
+def load(path):
+    """Loads a shared library of kernels in C++ that registers them (docs/own-kernels.md): each is a function of this module
+    from then on. The library has to be linked with the libsectile that this process uses, which SECTILE_LIBRARY names;
+    the one in the wheel takes none."""
+    import os
+
+    _native.load_library(os.path.abspath(os.fspath(path)))
+
+
 def operations():
     """The names of all operations: each is a function of this module."""
     return _native.op_names()

@@ -1,6 +1,19 @@
 # sectile.bundle: what `sectile build` and `sectile bundle` do, from Python.
 """Bundles: files of compiled kernels, for programs and machines without the compiler."""
-from . import _program
+import json
+import os
+
+from . import _native, _program
+
+
+def load(path):
+    """Adds a bundle to this process until it ends: calls whose code it has take that, and compile nothing."""
+    _native.load_bundle(os.fspath(path))
+
+
+def describe(path=None):
+    """What a bundle has, by kernel, or all bundles that this process has loaded: a list of dictionaries (docs/c.md)."""
+    return json.loads(_native.describe_bundles(None if path is None else os.fspath(path)))
 
 
 def build(path, kernel, targets, shape=None, dtype=None, options=None, inputs=()):

@@ -131,5 +131,17 @@ def _function(name):
     return call
 
 
-_functions_by_name = {_name: _function(_name) for _name in operations()}  # what sectile.attention() calls for JAX's arrays
+class _Functions(dict):
+    def __missing__(self, name):  # of a library that was loaded later
+        made = self[name] = _function(name)
+        return made
+
+
+_functions_by_name = _Functions({_name: _function(_name) for _name in operations()})  # what sectile.attention() calls for JAX's arrays
 globals().update(_functions_by_name)
+
+
+def __getattr__(name):
+    if name not in operations():
+        raise AttributeError(f"module 'sectile.jax' has no attribute '{name}'")
+    return _functions_by_name[name]

@@ -8,7 +8,7 @@ its gradients. sectile.attention has the same gradients, but cannot be compiled 
 import torch
 import torch.library
 
-from . import _functions, _gradients, operations
+from . import _functions, _gradients, _products, operations
 from ._errors import UnsupportedError
 
 _DTYPES = {
@@ -37,12 +37,13 @@ class _Operator:
 
     def __init__(self, name):
         self.op = op = _functions.operation(name)
-        self.pair = _gradients.pair(name)
         self.plain = _functions.function(name, gradients=False)
         self.inputs = [_functions.python_name(argument["name"]) for argument in op.inputs]
         self.options = {_functions.python_name(option["name"]): option for option in op.options}
         self.outputs = [argument["name"] for argument in op.outputs]
         self.result = _functions.result_type(name)
+        self.gradient = _Gradient(self)
+        self.function = _function_with_gradient(self)
         _library.define(f"{name}{self.schema()}", tags=(torch.Tag.pt2_compliant_tag,))
         for key in ("CPU", "CUDA"):
             _library.impl(name, self.compute, key)
@@ -86,44 +87,11 @@ class _Operator:
     def keep(self, ctx, inputs, output, keyword_only_inputs=None):
         options = keyword_only_inputs or {}
         outputs = (output,) if len(self.outputs) == 1 else output
-        present = self.present(inputs, options)
-        ctx.set_materialize_grads(False)
-        ctx.first = 0  # of the inputs, among what torch has gradients for
-        if self.pair is None:
-            return
-        known = {argument["name"]: tensor for argument, tensor in zip(self.op.inputs, inputs)}
-        known |= {name: tensor if there else None for name, tensor, there in zip(self.outputs, outputs, present)}
-        ctx.needed = [name for name in dict.fromkeys(self.pair.needs())]
-        ctx.save_for_backward(*(known.get(name) for name in ctx.needed))
-        ctx.shapes = {name: (tensor.shape, tensor.dtype) if there else None
-                      for name, tensor, there in zip(self.outputs, outputs, present)}
-        ctx.options = {word: value for word, value in options.items()
-                       if self.options[word]["name"] in self.pair.options and value is not None}
+        there = self.present(inputs, options)
+        self.gradient.keep(ctx, inputs, [tensor if here else None for tensor, here in zip(outputs, there)], options)
 
     def backward(self, ctx, *gradients):
-        inputs = [argument["name"] for argument in self.op.inputs]
-        wanted = [name for name, needed in zip(inputs, ctx.needs_input_grad[ctx.first:]) if needed]
-        for name in wanted:
-            if not self.pair or name not in self.pair.results:
-                raise UnsupportedError(f"sectile.{self.op.name} has no gradient of '{name}': detach it")
-        for name, gradient in zip(self.outputs, gradients):
-            if gradient is not None and name not in self.pair.differentiable_outputs:
-                raise UnsupportedError(f"sectile.{self.op.name} has no gradient by its output '{name}': detach it")
-        some = next(gradient for gradient in gradients if gradient is not None)
-
-        def zeros(name):
-            kind = ctx.shapes[name]
-            return kind and torch.zeros(kind[0], dtype=kind[1], device=some.device)
-
-        known = dict(zip(ctx.needed, ctx.saved_tensors))
-        given = self.pair.arguments(known, dict(zip(self.outputs, gradients)), zeros)
-        backward = _operator(self.pair.backward.name)
-        arguments = [given[argument["name"]] for argument in self.pair.backward.inputs]
-        run = backward.call if torch.compiler.is_compiling() or torch.is_grad_enabled() else backward.eager
-        result = run(*arguments, **ctx.options)
-        results = (result,) if len(backward.outputs) == 1 else result
-        by_name = dict(zip(backward.outputs, results))
-        return tuple(by_name[self.pair.results[name]] if name in wanted else None for name in inputs)
+        return self.gradient.run(ctx, gradients, ctx.needs_input_grad)
 
     def eager(self, *inputs, **options):
         """The call without the operator, where nothing records gradients."""
@@ -143,19 +111,101 @@ def _is_plain(tensor):
     return tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
-class _Eager(torch.autograd.Function):
-    """A call with a gradient that costs a third of an operator's."""
+class _Gradient:
+    """How the gradients of an operation's calls are computed: what is kept of a call, and the backward pass. What follows
+    from the operation alone is worked out here, since both run in each call."""
 
-    @staticmethod
-    def forward(ctx, operator, options, *inputs):
-        result = operator.plain(*inputs, **options)
-        operator.keep(ctx, inputs, result, options)
-        ctx.operator, ctx.first = operator, 2
-        return result if len(operator.outputs) == 1 else tuple(result)
+    def __init__(self, operator):
+        self.name, self.outputs = operator.op.name, operator.outputs
+        self.inputs = [argument["name"] for argument in operator.op.inputs]
+        self.formula = _products.FORMULAS.get(self.name)
+        pair = self.pair = _gradients.pair(self.name)
+        known = self.formula or pair
+        self.without = {i for i, name in enumerate(self.inputs) if not known or name not in known.results}
+        differentiable = self.formula.outputs if self.formula else pair.differentiable_outputs if pair else ()
+        self.constant = {i for i, name in enumerate(self.outputs) if name not in differentiable}
+        if pair:
+            of_inputs = {name: i for i, name in enumerate(self.inputs)}
+            of_outputs = {name: i for i, name in enumerate(self.outputs)}
+            kept = list(dict.fromkeys(pair.needs()))
+            # Of an input and an output of one name, the backward pass means the output.
+            self.kept = [(name in of_outputs, of_outputs.get(name, of_inputs.get(name))) for name in kept]
+            roles = {argument["name"]: argument for argument in pair.inputs}
+            self.sources = []  # of each argument: a place among what is kept, or that of an output's gradient
+            for argument in pair.backward.inputs:
+                role = roles[argument["name"]]
+                if role["is"] == "gradient_of_output":
+                    self.sources.append((False, of_outputs[role["of"]], argument["name"] in pair.optional))
+                else:
+                    self.sources.append((True, kept.index(role["of"]), True))
+            # Outputs by which a gradient is zero where nothing depends on them.
+            self.zeros = [at for is_kept, at, may_lack in self.sources if not is_kept and not may_lack] if len(self.outputs) > 1 else []
+            made = [argument["name"] for argument in pair.backward.outputs]
+            self.places = [made.index(pair.results[name]) if name in pair.results else None for name in self.inputs]
+            self.words = [word for word, option in operator.options.items() if option["name"] in pair.options]
 
-    @staticmethod
-    def backward(ctx, *gradients):
-        return (None, None, *ctx.operator.backward(ctx, *gradients))
+    def keep(self, ctx, inputs, outputs, options):
+        ctx.set_materialize_grads(False)
+        ctx.options = options
+        if self.formula:
+            ctx.save_for_backward(*[inputs[self.inputs.index(name)] for name in self.formula.needs(options)])
+        elif self.pair:
+            ctx.save_for_backward(*[outputs[at] if is_output else inputs[at] for is_output, at in self.kept])
+            if self.zeros:
+                ctx.shapes = [tensor if tensor is None else (tensor.shape, tensor.dtype) for tensor in outputs]
+
+    def run(self, ctx, gradients, needed):
+        """The gradients of all inputs; None of those that are not needed."""
+        for i in self.without:
+            if i < len(needed) and needed[i]:
+                raise UnsupportedError(f"sectile.{self.name} has no gradient of '{self.inputs[i]}': detach it")
+        for i in self.constant:
+            if gradients[i] is not None:
+                raise UnsupportedError(f"sectile.{self.name} has no gradient by its output '{self.outputs[i]}': detach it")
+        as_operators = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        if self.formula:
+            known = dict(zip(self.formula.needs(ctx.options), ctx.saved_tensors))
+            wanted = [name for name, is_needed in zip(self.inputs, needed) if is_needed]
+
+            def run(name, *inputs, **options):
+                return (_operator(name).call if as_operators else _operator(name).eager)(*inputs, **options)
+
+            made = self.formula.gradients(run, known, dict(zip(self.outputs, gradients)), ctx.options, wanted)
+            return tuple(made.get(name) for name in self.inputs)
+        kept = ctx.saved_tensors
+        arguments = [kept[at] if is_kept else gradients[at] for is_kept, at, _ in self.sources]
+        if self.zeros:
+            for i, (is_kept, at, may_lack) in enumerate(self.sources):
+                if not is_kept and not may_lack and arguments[i] is None and ctx.shapes[at]:
+                    some = next(gradient for gradient in gradients if gradient is not None)
+                    arguments[i] = torch.zeros(ctx.shapes[at][0], dtype=ctx.shapes[at][1], device=some.device)
+        options = ctx.options
+        if options:
+            options = {word: options[word] for word in self.words if options.get(word) is not None}
+        backward = _operator(self.pair.backward.name)
+        result = (backward.call if as_operators else backward.eager)(*arguments, **options)
+        if len(backward.outputs) == 1:
+            result = (result,)
+        return tuple([None if at is None or not is_needed else result[at] for at, is_needed in zip(self.places, needed)])
+
+
+def _function_with_gradient(operator):
+    """The call with a gradient, as a function of the options and then the inputs: costs a third of an operator's."""
+    plain, gradient, is_single = operator.plain, operator.gradient, len(operator.outputs) == 1
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, options, *inputs):
+            result = plain(*inputs, **options)
+            gradient.keep(ctx, inputs, (result,) if is_single else result, options)
+            return result if is_single else tuple(result)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            return (None, *gradient.run(ctx, gradients, ctx.needs_input_grad[1:]))
+
+    Function.__name__ = Function.__qualname__ = operator.op.name
+    return Function
 
 
 def _operator(name):
@@ -183,7 +233,7 @@ def _traced(name):
                 raise TypeError(f"{name}() has no argument '{word}'")
         if torch.compiler.is_compiling() or not all(map(_is_plain, given)):
             return operator.call(*given, **words)
-        result = _Eager.apply(operator, words, *given)
+        result = operator.function.apply({word: value for word, value in words.items() if value is not None}, *given)
         return result if len(operator.outputs) == 1 else operator.result(*result)
 
     return call
@@ -201,8 +251,27 @@ def _function(name):
     return call
 
 
-_functions_by_name = {name: _traced(name) for name in operations()}  # what sectile.attention() calls for a gradient
+def _gradient_of(name):
+    """What sectile.attention() calls for a gradient where all inputs are tensors of torch's own kind: the options as a
+    dict, then all inputs in order. A tuple where there are several outputs."""
+    return _operator(name).function.apply
+
+
+class _Traced(dict):
+    def __missing__(self, name):  # of a library that was loaded later
+        made = self[name] = _traced(name)
+        return made
+
+
+_functions_by_name = _Traced({name: _traced(name) for name in operations()})  # what sectile.attention() calls for a gradient
 globals().update({name: _function(name) for name in operations()})
+
+
+def __getattr__(name):
+    if name not in operations():
+        raise AttributeError(f"module 'sectile.torch' has no attribute '{name}'")
+    made = globals()[name] = _function(name)
+    return made
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):

@@ -25,8 +25,8 @@ public:
     if (!pushed)
       return;
     if (const int error = CudaDriver::get().ctxPushCurrent(context))
-      throw DeviceError("a CUDA context cannot be made current: " +
-                        CudaDriver::get().describe(error));
+      driver::throwDriverError(error, "a CUDA context cannot be made current: " +
+                                          CudaDriver::get().describe(error));
   }
   CurrentContext(const CurrentContext &) = delete;
   ~CurrentContext() {

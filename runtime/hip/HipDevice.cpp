@@ -17,7 +17,8 @@ public:
     if (!changed)
       return;
     if (const int error = HipDriver::get().setDevice(device))
-      throw DeviceError("a HIP device cannot be made current: " + HipDriver::get().describe(error));
+      driver::throwDriverError(error, "a HIP device cannot be made current: " +
+                                          HipDriver::get().describe(error));
   }
   CurrentDevice(const CurrentDevice &) = delete;
   ~CurrentDevice() {

@@ -1,5 +1,5 @@
 # sectile.h as others use it: C11 by two compilers, C++, ctypes, Rust where there is a rustc, and a program without the
-# compiler. c_test.py BUILD SOURCE COMPILER FAKE_CUDA OWN_LIBRARY
+# compiler. c_test.py BUILD SOURCE COMPILER FAKE_CUDA OWN_LIBRARY CLI
 import ctypes
 import os
 import re
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-build, source, compiler, fake_cuda, own_library = sys.argv[1:]
+build, source, compiler, fake_cuda, own_library, cli = sys.argv[1:]
 LIBRARIES = os.path.join(build, "lib")
 HEADER = os.path.join(source, "capi/include/sectile.h")
 INCLUDES = [f"-I{folder}" for folder in (os.path.dirname(HEADER), build + "/include", source + "/runtime/include",
@@ -82,12 +82,25 @@ with tempfile.TemporaryDirectory() as folder:
                 file.write(text)
         return where
 
+    # A bundle of kernels of the test's own, for the virtual GPU and for a chip.
+    own = ["-std=c++20", "-fPIC", "-shared", *INCLUDES, f"-I{source}/kernels/include", f"-I{source}/autotune/include"]
+    run(compiler, *own, f"{source}/tests/capi/kernels.cpp", "-o", path("kernels.so"), f"-L{LIBRARIES}", "-lsectile",
+        "-lsectile_rt")
+    run(cli, "build", "--load", path("kernels.so"), "--target", "virtual:sm_90a,sm_90", "-o", path("kernels.sectile"))
+
     c_compilers = {shutil.which("gcc"), compiler.replace("clang++", "clang")} - {None}
     strict = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", *INCLUDES]
     for cc in c_compilers:
         run(cc, *strict, f"{source}/tests/capi/calls.c", "-o", path("calls"), f"-L{LIBRARIES}", "-lsectile", "-lpthread")
         for device in DEVICES:
-            assert run(path("calls"), device, own_library) == "all right\n"
+            assert run(path("calls"), device, own_library, SECTILE_CUDA_LIBRARY=fake_cuda,
+                       SECTILE_CACHE_DIR=path("cache")) == "all right\n"
+        run(cc, *strict, f"{source}/tests/capi/kernels.c", "-o", path("kernels"), f"-L{LIBRARIES}", "-lsectile")
+        assert run(path("kernels"), "virtual:sm_90a", path("kernels.sectile")) == "all right\n"
+        run(cc, *strict, f"{source}/tests/capi/driver.c", "-o", path("driver"), f"-L{LIBRARIES}", "-lsectile_kernels",
+            "-lsectile_rt")
+        assert run(path("driver"), path("kernels.sectile"), SECTILE_CUDA_LIBRARY=fake_cuda, FAKE_CUDA_CAPABILITY="90",
+                   FAKE_CUDA_LOST_AFTER_LAUNCHES="1") == "all right\n"
         run(cc, *strict, f"{source}/examples/c/softmax.c", "-o", path("softmax"), f"-L{LIBRARIES}", "-lsectile")
         rows = run(path("softmax"), SECTILE_DEVICE="interpreter").splitlines()
         assert rows == ["0.032 0.087 0.237 0.644", "0.250 0.250 0.250 0.250"], rows

@@ -216,6 +216,46 @@ static void operations(sectile_device *device) {
   end(&of);
 }
 
+// Measurements by the cost model, which later calls take.
+static void tuning(sectile_device *device) {
+  const sectile_op *op = NULL;
+  OK(sectile_op_find("softmax", &op));
+  sectile_device_info_t info;
+  info.size = sizeof info;
+  OK(sectile_device_info(device, &info));
+  int64_t shape[2] = {ROWS, COLUMNS};
+  DLTensor x = matrix(info.dlpack, NULL, shape);
+  const DLTensor *call[] = {&x, NULL};
+  const char *json = NULL;
+  const sectile_option wrong[] = {{"strategies", SECTILE_TEXT, {.text = "random"}}},
+                       none[] = {{"strategy", SECTILE_TEXT, {.text = "guess"}}},
+                       few[] = {{"candidates", SECTILE_INT64, {1}},
+                                {"strategy", SECTILE_TEXT, {.text = "random"}}};
+  FAILS(SECTILE_INVALID, "strategy, candidates",
+        sectile_tune(op, device, call, 2, NULL, 0, wrong, 1, &json));
+  FAILS(SECTILE_INVALID, "halving", sectile_tune(op, device, call, 2, NULL, 0, none, 1, &json));
+  OK(sectile_tune(op, device, call, 2, NULL, 0, few, 2, &json));
+  EXPECT(strstr(json, "\"candidates\":[{") && strstr(json, "\"simulated\":true"));
+  OK(sectile_tuning_export(&json));
+  EXPECT(strstr(json, "sectile measurements") && strstr(json, "softmax"));
+  OK(sectile_tuning_import(json));
+  FAILS(SECTILE_INVALID, "format", sectile_tuning_import("{\"problems\": []}"));
+}
+
+// An event of one device says nothing to a stream of another kind of device.
+static void otherDevices(sectile_stream *stream) {
+  sectile_device *other = NULL;
+  OK(sectile_device_open("cuda:0", &other));
+  sectile_stream *far = NULL;
+  OK(sectile_stream_new(other, &far));
+  sectile_event *event = NULL;
+  OK(sectile_stream_record(far, 0, &event));
+  FAILS(SECTILE_INVALID, "cuda:0", sectile_stream_wait(stream, event));
+  sectile_event_release(event);
+  sectile_stream_release(far);
+  sectile_device_release(other);
+}
+
 static void code(const char *library) {
   FAILS(SECTILE_INVALID, "nothing.sectile", sectile_bundle_load("nothing.sectile"));
   FAILS(SECTILE_INVALID, "path", sectile_bundle_load(NULL));
@@ -259,6 +299,9 @@ int main(int argc, char **argv) {
   devices(device);
   memory(device, stream);
   operations(device);
+  otherDevices(stream);
+  if (strcmp(argv[1], "interpreter")) // which has one configuration
+    tuning(device);
   code(argv[2]);
   pthread_t threads[4];
   for (int i = 0; i < 4; ++i)

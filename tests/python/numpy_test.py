@@ -347,6 +347,12 @@ def test_bundles():
     assert "gfx942" in str(sectile.bundle.show("all.sectile")) and "softmax" in str(sectile.bundle.list("all.sectile"))
     sectile.bundle.strip("all.sectile", ["sm_80"], "one.sectile")
     assert "gfx942" not in str(sectile.bundle.list("one.sectile"))
+    (described,) = sectile.bundle.describe("one.sectile")
+    assert {code["target"] for kernel in described["kernels"] for code in kernel["codes"]} == {"sm_80"}, described
+    assert sectile.bundle.describe() == []
+    sectile.bundle.load("one.sectile")
+    assert [bundle["name"] for bundle in sectile.bundle.describe()] == ["one.sectile"]
+    raises(sectile.InvalidError, sectile.bundle.load, "none.sectile", says="none.sectile")
     with open("all.sectile", "r+b") as file:
         file.truncate(100)
     raises(sectile.InvalidError, sectile.bundle.verify, "all.sectile")
@@ -364,6 +370,13 @@ def test_signatures_and_the_stub_file_agree():
         assert [ast.literal_eval(default) for default in node.kw_defaults] == defaults, name
         assert ast.get_docstring(functions[name]) == function.__doc__, name
         assert len(function.__doc__) > 40 and function.__name__ == name and function.__module__ == "sectile"
+
+
+def test_libraries_of_kernels():
+    raises(sectile.InvalidError, sectile.load, "none.so", says="none.so")
+    raises(AttributeError, lambda: sectile.scale_rows)
+    sectile.load(os.path.join(sys.argv[2], "bin/examples/libown_library.so"))
+    assert "scale_rows" in sectile.operations() and "x" in inspect.signature(sectile.scale_rows).parameters
 
 
 main({name: value for name, value in globals().items() if callable(value)})

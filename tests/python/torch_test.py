@@ -109,6 +109,40 @@ def test_gradients(device):
 
 
 @on_each_device
+def test_gradients_of_products(device):
+    def normal(*shape):
+        return torch.randn(shape, device=device)
+
+    exact = {"precision": "exact"}
+    a, b, bias, residual = normal(24, 40), normal(40, 16), normal(16), normal(24, 16)
+    scales = {"row_scale": torch.rand(24, device=device), "column_scale": torch.rand(16, device=device)}
+    same_gradients(lambda a, b: st.matmul(a, b, **exact), lambda a, b: a @ b, a, b)
+    same_gradients(lambda a, b: sectile.matmul(a, b, alpha=0.5, trans_a=True, trans_b=True, **exact), lambda a, b: 0.5 * a.T @ b.T,
+                   normal(40, 24), normal(16, 40), compiled=False)
+    same_gradients(lambda a, b, c, d: st.matmul(a, b, bias=c, residual=d, beta=-2.0, activation="silu", **scales, **exact),
+                   lambda a, b, c, d: F.silu(a @ b * scales["row_scale"][:, None] * scales["column_scale"] + c - 2 * d),
+                   a, b, bias, residual)
+    for count in (1, 3):  # one right operand for the whole batch, and one for each product
+        for turned in (False, True):
+            same_gradients(lambda a, b, c: sectile.batched_matmul(a, b, bias=c, trans_a=turned, trans_b=turned, **exact),
+                           lambda a, b, c: (a.mT if turned else a) @ (b.mT if turned else b) + c[:, None],
+                           normal(3, 40, 24) if turned else normal(3, 24, 40), normal(count, 16, 40) if turned else normal(count, 40, 16),
+                           normal(count, 16), compiled=False)
+    sizes = torch.tensor([10, 0, 14], dtype=torch.int32, device=device)
+    for turned in (False, True):
+        same_gradients(lambda a, b: sectile.grouped_matmul(a, b, sizes, trans_rhs=turned, **exact),
+                       lambda a, b: torch.cat([a[:10] @ (b[0].T if turned else b[0]), a[10:] @ (b[2].T if turned else b[2])]),
+                       a, normal(3, 16, 40) if turned else normal(3, 40, 16), compiled=False)
+    same_gradients(lambda x, y: sectile.vector_add(x, y), lambda x, y: x + y, residual, normal(24, 16), compiled=False)
+    # Gradients of gradients are products, too.
+    x = normal(8, 8).requires_grad_()
+    (gradient,) = torch.autograd.grad(st.matmul(x, x, **exact).square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    (expected,) = torch.autograd.grad((x @ x).square().sum(), x, create_graph=True)
+    close(second, torch.autograd.grad(expected.sum(), x)[0], 1e-3)
+
+
+@on_each_device
 def test_scaled_dot_product_attention(device):
     q = torch.randn(2, 4, 24, 32, device=device)
     k, v = torch.randn(2, 2, 4, 40, 32, device=device)
@@ -132,7 +166,9 @@ def test_scaled_dot_product_attention(device):
 def test_gradients_that_are_not_there(device):
     a, b = torch.randn(2, 16, 16, device=device)
     a.requires_grad_()
-    raises(sectile.UnsupportedError, lambda: sectile.matmul(a, b).sum().backward(), "gradient of 'a'")
+    scale = torch.ones(16, device=device, requires_grad=True)
+    raises(sectile.UnsupportedError, lambda: sectile.matmul(a, b, row_scale=scale).sum().backward(), "gradient of 'row_scale'")
+    raises(sectile.UnsupportedError, lambda: sectile.sort(a)[0].sum().backward(), "gradient of 'x'")
     with torch.no_grad():
         sectile.matmul(a, b)
     q, k, v = torch.randn(3, 1, 1, 16, 16, device=device)
@@ -187,38 +223,77 @@ def test_streams_and_graphs():
     close(z, 2 * x.softmax(-1), 1e-6)
 
 
+class Layer(torch.nn.Module):
+    def __init__(self, attend, device):
+        super().__init__()
+        self.attend = attend
+        self.first, self.second = (torch.nn.LayerNorm(32, device=device) for _ in range(2))
+        self.qkv, self.out = torch.nn.Linear(32, 96, device=device), torch.nn.Linear(32, 32, device=device)
+        self.up, self.down = torch.nn.Linear(32, 64, device=device), torch.nn.Linear(64, 32, device=device)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.first(x)).view(batch, length, 3, 2, 16).permute(2, 0, 3, 1, 4)
+        x = x + self.out(self.attend(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+
+class Transformer(torch.nn.Module):
+    """A language model of two layers; its forward pass gives the loss."""
+
+    def __init__(self, attend, device):
+        super().__init__()
+        torch.manual_seed(1)
+        self.embedding = torch.nn.Embedding(50, 32, device=device)
+        self.layers = torch.nn.ModuleList(Layer(attend, device) for _ in range(2))
+        self.head = torch.nn.Linear(32, 50, device=device)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens[:, :-1])
+        for layer in self.layers:
+            x = layer(x)
+        return F.cross_entropy(self.head(x).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def losses(attend, device, in_graph, steps=4):
+    """Of a few steps of training, compiled as a whole; in_graph: replayed from a CUDA graph."""
+    model = Transformer(attend, device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.5)
+    compiled = torch.compile(model, fullgraph=True)
+    torch.manual_seed(2)
+    tokens = torch.randint(0, 50, (2, 25), device=device)
+
+    def step():
+        loss = compiled(tokens)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    if not in_graph:
+        return torch.stack([step() for _ in range(steps)])
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # what compiles and allocates comes before the capture
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph, found = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        loss = step()
+    for _ in range(steps):
+        graph.replay()
+        found.append(loss.clone())
+    return torch.stack(found)
+
+
 def test_a_model_trains_alike():
-    """Attention of a small model replaced by ours: the same losses, compiled, and on a GPU in a graph."""
-    device = DEVICES[-1]
-
-    class Model(torch.nn.Module):
-        def __init__(self, attend):
-            super().__init__()
-            torch.manual_seed(1)
-            self.attend = attend
-            self.qkv, self.out = torch.nn.Linear(32, 96, device=device), torch.nn.Linear(32, 32, device=device)
-
-        def forward(self, x):
-            q, k, v = self.qkv(x).view(2, 24, 3, 2, 16).permute(2, 0, 3, 1, 4)
-            return self.out(self.attend(q, k, v).transpose(1, 2).reshape(2, 24, 32)).square().mean()
-
-    def losses(attend):
-        model = Model(attend)
-        optimizer = torch.optim.SGD(model.parameters(), 0.5)
-        step = torch.compile(model, fullgraph=True)
-        torch.manual_seed(2)
-        x, found = torch.randn(2, 24, 32, device=device), []
-        for _ in range(4):
-            loss = step(x)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            found.append(loss.detach())
-        return torch.stack(found)
-
-    ours = losses(lambda q, k, v: st.scaled_dot_product_attention(q, k, v, is_causal=True))
-    close(ours, losses(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)), 1e-4)
-    assert ours[-1] < ours[0]
+    """Attention of a small transformer replaced by ours, forward and backward: the same losses as torch's."""
+    for device in DEVICES:
+        for in_graph in [False] + [True] * (device == "cuda"):
+            ours = losses(st.scaled_dot_product_attention, device, in_graph)
+            close(ours, losses(F.scaled_dot_product_attention, device, in_graph), 1e-3)
+            assert ours[-1] < ours[0], ours
 
 
 main({name: value for name, value in globals().items() if callable(value)})

@@ -66,10 +66,11 @@ struct Launch {
   std::vector<uint64_t> words{1024, 64}, configuration{7};
   CompileOptions options = {};
   unsigned longAxis = 0;
+  bool isOfProgram = true; // else only a bundle has the kernel
   Device device = Device::open("cuda:0");
 
   template <class Use> auto with(Use use) const {
-    const detail::KernelDesc desc{name, specs, nullptr, nullptr};
+    const detail::KernelDesc desc{name, specs, nullptr, isOfProgram ? this : nullptr};
     const detail::PackedLaunch packed{words.data(),         nullptr, nullptr, configuration.data(),
                                       configuration.size(), nullptr, {}};
     const std::vector<ArgumentMask> masks = countingBits(specs, noBound);
@@ -231,6 +232,8 @@ TEST(Bundle, ARefusalSaysWhatIsMissing) {
   };
   EXPECT_EQ(Launch{.name = "other"}.whyNoneIn(*bundle),
             otherwise("app.sectile does not have it: add it to the bundle"));
+  EXPECT_EQ((Launch{.name = "other", .isOfProgram = false}.whyNoneIn(*bundle)),
+            "app.sectile does not have it: add it to the bundle");
   EXPECT_EQ(Launch{.specs = {}}.whyNoneIn(*bundle),
             otherwise("app.sectile has it with other types of arguments: add it to the bundle"));
   EXPECT_EQ(Launch{.configuration = {9}}.whyNoneIn(*bundle),

@@ -162,7 +162,7 @@ int sectile::tool::runBundleList(const CommandLine &line) {
   table.row({"kernel", "target", "form", "options", "configuration", "code", "assumes"});
   llvm::json::Array all;
   size_t count = 0;
-  for (const auto &[key, artifact] : bundle->contents()) {
+  for (const auto &[key, artifact, bytesOfCode] : bundle->contents()) {
     if (!wanted.empty() && key.kernel != wanted)
       continue;
     ++count;
@@ -206,7 +206,7 @@ int sectile::tool::runBundleShow(const CommandLine &line) {
   std::set<std::string> kernels;
   uint64_t bytes = 0;
   std::set<std::string_view> codes;
-  for (const auto &[key, artifact] : contents) {
+  for (const auto &[key, artifact, bytesOfCode] : contents) {
     kernels.insert(key.kernel);
     if (codes.insert(artifact.bytes).second)
       bytes += artifact.bytes.size();
@@ -257,7 +257,7 @@ int sectile::tool::runBundleMerge(const CommandLine &line) {
   const auto first = open(line, 1), second = open(line, 2);
   BundleWriter writer(aboutOf(*first), first->isCompressed() || second->isCompressed());
   for (const auto &bundle : {first, second}) {
-    for (const auto &[key, artifact] : bundle->contents())
+    for (const auto &[key, artifact, bytesOfCode] : bundle->contents())
       writer.add(key, artifact);
     for (const runtime::BundledChoice &choice : bundle->choices())
       writer.add(choice);
@@ -285,7 +285,7 @@ int sectile::tool::runBundleStrip(const CommandLine &line) {
   }
   BundleWriter writer(aboutOf(*bundle), bundle->isCompressed());
   std::set<std::string> chips;
-  for (const auto &[key, artifact] : contents)
+  for (const auto &[key, artifact, bytesOfCode] : contents)
     if (wanted.contains(key.target)) {
       writer.add(key, artifact);
       chips.insert(artifact.target);

@@ -1,5 +1,6 @@
 // `sectile tune`: measures a kernel's configurations for one shape or a file of shapes.
 #include "kernels/Tune.h"
+#include "autotune/Exchange.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
@@ -61,37 +62,6 @@ std::string shapeText(const NamedExtents &extents) {
   for (const auto &[name, extent] : extents)
     text += (text.empty() ? "" : " ") + name + "=" + std::to_string(extent);
   return text;
-}
-
-llvm::json::Value json(const TuneReport &report) {
-  llvm::json::Array rows;
-  llvm::json::Object shape;
-  for (const auto &[name, extent] : report.bucket)
-    shape[name] = extent;
-  for (const TuneReport::Row &row : report.rows)
-    rows.push_back(llvm::json::Object{{"config", row.config},
-                                      {"numerics", row.numerics},
-                                      {"verdict", std::string(name_of(row.verdict))},
-                                      {"message", row.message},
-                                      {"median_us", row.microseconds},
-                                      {"spread_us", row.spread},
-                                      {"runs", row.runs},
-                                      {"compile_ms", row.compile_milliseconds},
-                                      {"registers", row.registers},
-                                      {"spill_bytes", row.spill_bytes},
-                                      {"shared_bytes", row.shared_bytes},
-                                      {"known", row.known}});
-  llvm::json::Object object{{"kernel", report.kernel},
-                            {"device", report.device},
-                            {"simulated", isSimulated(report.device)},
-                            {"shape", std::move(shape)},
-                            {"candidates", std::move(rows)},
-                            {"interrupted", report.interrupted}};
-  if (!report.rows.empty() && report.rows[report.best].verdict == TuneVerdict::good)
-    object["best"] = report.rows[report.best].config;
-  if (!report.problem.empty())
-    object["problem"] = report.problem;
-  return object;
 }
 
 // How many times faster the best is than the kernel's own choice, which is the first row.
@@ -179,7 +149,7 @@ int sectile::tool::runTune(const CommandLine &line) {
   if (line.has("--json")) {
     llvm::json::Array all;
     for (const TuneReport &report : reports)
-      all.push_back(json(report));
+      all.push_back(autotune::jsonOf(report, isSimulated(report.device)));
     printJson(std::move(all));
   } else {
     print(reports);

@@ -138,7 +138,7 @@ TEST_P(BundledKernel, CodeForAnyArgumentsIsRight) {
     EXPECT_THAT(builder.gaps(), testing::IsEmpty());
     const std::string all = builder.writer().bytes();
     runtime::BundleWriter assumesNothing("");
-    for (const auto &[key, artifact] : Bundle::of(all, "test.sectile")->contents())
+    for (const auto &[key, artifact, bytesOfCode] : Bundle::of(all, "test.sectile")->contents())
       if (std::ranges::all_of(artifact.plan.arguments,
                               [](const ArgumentFacts &facts) { return facts == ArgumentFacts(); }))
         assumesNothing.add(key, artifact);

@@ -13,13 +13,10 @@ using autotune::Problem;
 static bool holdsMeasurements(const std::string &path) { return path.ends_with(".json"); }
 
 static llvm::json::Object exportMeasurements(const std::string &path, const std::string &kernel) {
-  std::vector<Problem> own;
+  const std::vector<Problem> own = autotune::ownProblems(kernel);
   size_t measurements = 0;
-  for (Problem &problem : Database::get().problems(kernel))
-    if (problem.origin == Database::get().file()) {
-      measurements += problem.measurements.size();
-      own.push_back(std::move(problem));
-    }
+  for (const Problem &problem : own)
+    measurements += problem.measurements.size();
   writeFile(path, {autotune::toJson(own)});
   std::cerr << "exported " << own.size() << " problems, " << measurements << " measurements\n";
   return llvm::json::Object{{"problems", own.size()}, {"measurements", measurements}};

@@ -1,0 +1,110 @@
+# Gradients of operations whose gradients are operations of the same kind, so that the library has no X_backward for them.
+# For sectile.torch: formulas in its tensors, and in operations by `run(name, *inputs, **options)`.
+import torch
+
+from ._errors import UnsupportedError
+
+
+class _Product:
+    """matmul and batched_matmul: c = act(alpha (a b) scales + beta residual + bias)."""
+
+    outputs = ("c",)
+    results = ("a", "b", "bias", "residual")
+
+    def __init__(self, name):
+        self.name = name
+
+    def needs(self, options):
+        # With an activation, what it was applied to is computed again.
+        return ("a", "b", "bias", "row_scale", "column_scale") + ("residual",) * self._acts(options)
+
+    @staticmethod
+    def _acts(options):
+        return options.get("activation") not in (None, "none")
+
+    def gradients(self, run, known, by_output, options, wanted):
+        a, b, bias, gradient = known["a"], known["b"], known["bias"], by_output["c"]
+        if a.dtype not in (torch.float16, torch.bfloat16, torch.float32):
+            raise UnsupportedError(f"sectile.{self.name} has no gradient of elements of {a.dtype}: detach its inputs")
+        if self._acts(options):
+            plain = {word: value for word, value in options.items() if word != "activation"}
+            inputs = [known[word] for word in ("a", "b", "bias", "residual", "row_scale", "column_scale")]
+            gradient = run("activation_backward", run(self.name, *inputs, **plain), gradient, kind=options["activation"])
+        made = {}
+        if "residual" in wanted:
+            made["residual"] = _times(gradient, options.get("beta"))
+        if "bias" in wanted:
+            made["bias"] = _summed(gradient, bias)
+        product = _times(gradient, options.get("alpha"))
+        if known["row_scale"] is not None:
+            product = product * known["row_scale"].unsqueeze(-1)
+        if known["column_scale"] is not None:
+            product = product * known["column_scale"].unsqueeze(-2)
+        product = product.to(a.dtype)
+        words = {word: options[word] for word in ("precision",) if options.get(word) is not None}
+        turned_a, turned_b = bool(options.get("trans_a")), bool(options.get("trans_b"))
+        if "a" in wanted:
+            made["a"] = _turned(run(self.name, product, b, trans_b=not turned_b, **words), turned_a)
+        if "b" in wanted:
+            if b.dim() == 3 and b.shape[0] == 1 and a.shape[0] != 1:  # one for the whole batch: all rows in one product
+                rows = (a.transpose(1, 2) if turned_a else a).reshape(-1, b.shape[2 if turned_b else 1])
+                of_b = run("matmul", rows, product.reshape(-1, product.shape[2]), trans_a=True, **words).unsqueeze(0)
+            else:
+                of_b = run(self.name, a, product, trans_a=not turned_a, **words)
+            made["b"] = _turned(of_b, turned_b)
+        return made
+
+
+class _Grouped:
+    """grouped_matmul: rows of each group times the group's own matrix."""
+
+    outputs = ("c",)
+    results = ("lhs", "rhs")
+
+    def needs(self, options):
+        return ("lhs", "rhs", "group_sizes")
+
+    def gradients(self, run, known, by_output, options, wanted):
+        lhs, rhs, sizes, gradient = known["lhs"], known["rhs"], known["group_sizes"], by_output["c"]
+        words = {"precision": options["precision"]} if options.get("precision") is not None else {}
+        turned, made = bool(options.get("trans_rhs")), {}
+        if "lhs" in wanted:
+            of_lhs = run("grouped_matmul", gradient, rhs, sizes, trans_rhs=not turned, **words)
+            # Rows after the last group belong to no product, and are not written.
+            is_there = torch.arange(lhs.shape[0], device=lhs.device) < sizes.sum()
+            made["lhs"] = torch.where(is_there.unsqueeze(-1), of_lhs, 0)
+        if "rhs" in wanted:
+            made["rhs"] = run("grouped_matmul_drhs", lhs, sizes, gradient, trans_rhs=turned, **words)
+        return made
+
+
+class _Sum:
+    """vector_add."""
+
+    outputs = ("z",)
+    results = ("x", "y")
+
+    def needs(self, options):
+        return ()
+
+    def gradients(self, run, known, by_output, options, wanted):
+        return {name: by_output["z"] for name in wanted}
+
+
+def _times(tensor, factor):
+    return tensor if factor is None or factor == 1 else tensor * factor
+
+
+def _turned(tensor, is_turned):
+    return tensor.transpose(-1, -2) if is_turned else tensor
+
+
+def _summed(gradient, bias):
+    """The gradient of what was added to each row; of a bias of the whole batch, over the batch too."""
+    of_bias = gradient.sum(-2, dtype=torch.float32)
+    if bias.dim() == 2 and bias.shape[0] == 1:
+        of_bias = of_bias.sum(0, keepdim=True)
+    return of_bias.to(bias.dtype)
+
+
+FORMULAS = {"matmul": _Product("matmul"), "batched_matmul": _Product("batched_matmul"), "grouped_matmul": _Grouped(), "vector_add": _Sum()}
