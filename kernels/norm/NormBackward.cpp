@@ -14,9 +14,9 @@ using namespace sectile;
 
 namespace {
 
-// Row that a program holds at once with its part of dw, and of db where there is one: what 512
-// threads have registers for.
-constexpr std::int64_t longest = 12288;
+// Row that a program holds at once with its part of dw, and of db where there is one, or without:
+// what 512 threads have registers for.
+constexpr std::int64_t longest = 12288, longestWithoutSums = 16384;
 
 struct NormBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
@@ -131,7 +131,8 @@ Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArgume
 Config defaultsFor(const Invocation &call, const std::string &target, bool hasSums) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
   const std::int64_t count = elementCount(call.leading);
-  const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x")) : 1024;
+  const std::int64_t block =
+      n <= (hasSums ? longest : longestWithoutSums) ? blockFor(n, call.dtype("x")) : 1024;
   const std::int64_t rows = std::clamp<std::int64_t>(
       powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(1024 / block, 1)));
   // Sixteen elements of each array for a thread or fewer, unless its vectors would then be short of
