@@ -328,7 +328,7 @@ KernelSpec sortedSpec(const char *name, const char *summary, bool keys) {
                         : Config{{"block", 2048}, {"warps", 8}};
   };
   spec.spaces = {
-      {.axes = {{"block", {64, 256, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
+      {.axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t block = config.at("block"), n = call.extent("N");
          return config.at("warps") * warpSize(target) <= block &&

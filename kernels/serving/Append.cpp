@@ -119,7 +119,7 @@ void sectile::configureAppend(KernelSpec &spec,
        .where = [=](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t numbers = config.at("m") * config.at("heads") * width(call) /
                                       (config.at("warps") * warpSize(target));
-         return numbers >= 4 && numbers <= 64 &&
+         return numbers >= 4 && numbers <= 32 &&
                 (config.at("heads") == 1 || config.at("heads") < 2 * call.extent("Hkv"));
        }}};
 }

@@ -87,7 +87,8 @@ TEST(TensorMapPlan, TakesMultiplesFromConstants) {
 TEST(LaunchPlan, SaysWhichFactDoesNotHold) {
   const LaunchPlan plan = example().plan;
   auto broken = [&](std::vector<uint64_t> arguments) { return brokenFact(plan, arguments); };
-  EXPECT_EQ(broken({32, 1023, 1, 7}), "");
+  EXPECT_EQ(broken({32, 1023, 1, 7, 4, 8, 8, 1}), "");
+  EXPECT_EQ(broken({32, 1023, 1, 7, 4, 8, 7, 1}), "elements of the view at argument 3 overlap");
   EXPECT_EQ(broken({17, 0, 1, 7}), "argument 0 is 17, no multiple of 16");
   EXPECT_EQ(broken({0, 1024, 1, 7}), "argument 1 is 1024, not from 0 to 1023");
   EXPECT_EQ(broken({0, ~uint64_t(0), 1, 7}), "argument 1 is -1, not from 0 to 1023");

@@ -199,7 +199,7 @@ TEST_F(CacheFaults, EntriesOfOtherVersionsAreLeftAlone) {
   };
   const fs::path kernel = folder / contentHash(key("old").text()),
                  launch = folder / (contentHash("a launch of old") + ".launch");
-  for (const std::string &foreign : {entryOf(3, 0), entryOf(5, 5)}) {
+  for (const std::string &foreign : {entryOf(3, 0), entryOf(6, 6)}) {
     fs::remove_all(folder);
     fs::create_directory(folder);
     chmod(folder.c_str(), 0700);
@@ -232,7 +232,7 @@ TEST_F(CacheFaults, EntriesOfOtherVersionsAreLeftAlone) {
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(fileBytes(kernel.string() + (i ? "-" + std::to_string(i) : "")), entryOf(3, 0));
   // What only says that it is of another version is damaged.
-  for (const std::string &bad : {entryOf(3, 0, true), entryOf(5, 0), entryOf(5, 5, true)}) {
+  for (const std::string &bad : {entryOf(3, 0, true), entryOf(6, 0), entryOf(6, 6, true)}) {
     putBytes(kernel, bad);
     testing::internal::CaptureStderr();
     CompileCache again(folder);

@@ -165,7 +165,7 @@ TEST_P(Collections, Scans) {
     for (const char *reverse : {"false", "true"}) {
       for (const char *dtype : dtypes)
         expectRight(device, rowsCase("scan", 200, {{"op", op}, {"reverse", reverse}}, dtype));
-      for (std::int64_t n : {0, 1, 64, 65, 300}) {
+      for (std::int64_t n : {0, 1, 64, 65, 300, 700}) {
         KernelCase test = rowsCase("scan", n, {{"op", op}, {"reverse", reverse}}, "f32");
         test.config = {{"block", 64}, {"warps", 1}};
         expectRight(device, test);
