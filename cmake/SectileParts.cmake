@@ -127,7 +127,8 @@ function(sectile_library)
   # The runtime exports all names of ours, as the compiler's library uses more of it than users may.
   sectile_public_library(sectile_rt ${runtime})
   set(names ${PROJECT_SOURCE_DIR}/cmake/runtime.map)
-  target_link_options(sectile_rt PRIVATE LINKER:--version-script=${names} LINKER:--gc-sections)
+  target_link_options(sectile_rt PRIVATE LINKER:--version-script=${names} LINKER:--gc-sections
+    LINKER:-z,pack-relative-relocs $<$<CXX_COMPILER_ID:Clang>:LINKER:--icf=safe>)
   set_property(TARGET sectile_rt APPEND PROPERTY LINK_DEPENDS ${names})
   target_link_libraries(sectile_rt PRIVATE ${CMAKE_DL_LIBS})
 
@@ -142,6 +143,7 @@ function(sectile_library)
   target_link_libraries(sectile_sealed PUBLIC sectile_rt)
   add_dependencies(sectile_sealed sectile_exports)
   target_link_options(sectile_sealed PRIVATE LINKER:--version-script=${PROJECT_BINARY_DIR}/exports.map LINKER:--gc-sections
+    LINKER:-z,pack-relative-relocs LINKER:-O2
     $<$<CXX_COMPILER_ID:Clang>:LINKER:--undefined-version,--icf=safe>)
   set_property(TARGET sectile_sealed APPEND PROPERTY LINK_DEPENDS ${PROJECT_BINARY_DIR}/exports.map)
   if(NOT SECTILE_SANITIZE) # whose functions are the program's

@@ -16,21 +16,24 @@ struct UpdateConfig {
 };
 SECTILE_CONFIG(UpdateConfig, block, warps)
 
-// Rows along the last axis, counted through the others.
+// Rows along the last axis, counted through the others, of which there may be more than programs.
 template <class T>
-Kernel copyInput{"update_copy",
-                 [](View<const T, most> from, View<T, most> to, const UpdateConfig &config) {
-                   Int row = program_id(0);
-                   std::array<Int, most - 1> at;
-                   for (int axis = most - 2; axis >= 0; --axis) {
-                     at[static_cast<std::size_t>(axis)] = row % from.extent(axis);
-                     row = row / from.extent(axis);
+Kernel copyInput{"update_copy", [](View<const T, most> from, View<T, most> to, Int rows,
+                                   const UpdateConfig &config) {
+                   for (auto number : range(program_id(0), rows, num_programs(0))) {
+                     Int row = number;
+                     std::array<Int, most - 1> at;
+                     for (int axis = most - 2; axis >= 0; --axis) {
+                       at[static_cast<std::size_t>(axis)] = row % from.extent(axis);
+                       row = row / from.extent(axis);
+                     }
+                     const auto rowOf = [&](const auto &view) {
+                       return view.at(at[0], at[1], at[2]).at(at[3], at[4]).tile(config.block);
+                     };
+                     rowOf(to).store(program_id(1), rowOf(from).load(program_id(1)));
                    }
-                   const auto rowOf = [&](const auto &view) {
-                     return view.at(at[0], at[1], at[2]).at(at[3], at[4]).tile(config.block);
-                   };
-                   rowOf(to).store(program_id(1), rowOf(from).load(program_id(1)));
                  }};
+constexpr std::int64_t mostPrograms = 1 << 20;
 
 // Where an argument lies, with axes of one element before its own.
 struct Place {
@@ -66,7 +69,8 @@ template <class T> void copy(Use &use, const std::string &input, const std::stri
   config.block = static_cast<int>(std::bit_ceil(
       static_cast<std::uint64_t>(std::clamp<std::int64_t>(from.extents.back(), 32, config.block))));
   config.warps = std::clamp(config.block / 512, 1, 4);
-  use(copyInput<T>, Grid(rows, ceilDiv(from.extents.back(), config.block)), source, target, config);
+  use(copyInput<T>, Grid(std::min(rows, mostPrograms), ceilDiv(from.extents.back(), config.block)),
+      source, target, rows, config);
 }
 
 } // namespace

@@ -20,8 +20,9 @@ struct ReduceConfig {
   int op = sumOp;
   bool last = true;  // what is written are the results, not those of parts
   bool whole = true; // a part fits a block
+  bool wide = false; // places within a part have 64 bits
 };
-SECTILE_CONFIG(ReduceConfig, block, rows, warps, op, last, whole)
+SECTILE_CONFIG(ReduceConfig, block, rows, warps, op, last, whole, wide)
 
 // Nobody reads an element again: what other kernels left in the caches stays there.
 constexpr Access once{.eviction = Eviction::first};
@@ -74,54 +75,61 @@ Kernel fold{"reduce", [](View<const T, 2> x, View<Out, 2> y, Int length, Float c
 
 // The place of the largest or smallest element: NaN before all, of equals the first. `places` says
 // where the elements were, if they are those of parts; else places within the part fit P.
-template <class T, class P>
-Kernel find{
-    "reduce_places", [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> best,
-                        View<std::int64_t, 2> y, Int length, const ReduceConfig &config) {
-      const int m = config.rows, n = config.block;
-      auto part = program_id(1), row = program_id(0);
-      auto start = part * length;
-      auto own = minimum(length, x.extent(1) - start);
-      const bool largest = config.op == argmaxOp;
-      const auto worst = largest ? lowestOf<T>() : highestOf<T>();
-      constexpr P nowhere = std::numeric_limits<P>::max();
-      auto from = x.slice(1, start, own).tile(m, n).padding(worst);
-      auto fromPlaces = places.slice(1, start, own).tile(m, n);
-      auto better = [largest](const auto &a, const auto &i, const auto &b, const auto &j) {
-        auto aIsNan = a != a, bIsNan = b != b;
-        auto equal = a == b || (aIsNan && bIsNan);
-        auto ahead = largest ? a > b : a < b;
-        return (ahead && !bIsNan) || (aIsNan && !bIsNan) || (equal && i < j);
-      };
-      auto placesOf = [&](const Int &block) {
-        auto within = expand(block * n + arange(0, n), 0);
-        Tile<P> place = cast<P>(within);
-        if constexpr (std::same_as<P, std::int64_t>)
-          if (config.last)
-            place = fromPlaces.load(row, block);
-        return where(within < own, place, nowhere);
-      };
-      auto values = from.load(row, 0);
-      auto at = zeros<P>(m, n) + placesOf(0);
-      if (!config.whole)
-        for (auto block : range(1, cdiv(own, n))) {
-          auto next = from.load(row, block);
-          auto place = placesOf(block);
-          auto wins = better(next, place, values, at);
-          values = where(wins, next, values);
-          at = where(wins, place, at);
-        }
-      auto [value, place] = reduce(std::tuple(values, at), 1, [&](auto a, auto i, auto b, auto j) {
-        auto wins = better(a, i, b, j);
-        return std::tuple(where(wins, a, b), where(wins, i, j));
-      });
-      if (!config.last)
-        best.fix(1, part).tile(m).store(row, value);
-      auto there = cast<std::int64_t>(place);
-      if (!config.last)
-        there = there + cast<std::int64_t>(start);
-      y.fix(1, part).tile(m).store(row, there);
-    }};
+template <class P, class T>
+void findPlaces(const View<const T, 2> &x, const View<const std::int64_t, 2> &places,
+                const View<T, 2> &best, const View<std::int64_t, 2> &y, const Int &length,
+                const ReduceConfig &config) {
+  const int m = config.rows, n = config.block;
+  auto part = program_id(1), row = program_id(0);
+  auto start = part * length;
+  auto own = minimum(length, x.extent(1) - start);
+  const bool largest = config.op == argmaxOp;
+  const auto worst = largest ? lowestOf<T>() : highestOf<T>();
+  constexpr P nowhere = std::numeric_limits<P>::max();
+  auto from = x.slice(1, start, own).tile(m, n).padding(worst);
+  auto fromPlaces = places.slice(1, start, own).tile(m, n);
+  auto better = [largest](const auto &a, const auto &i, const auto &b, const auto &j) {
+    auto aIsNan = a != a, bIsNan = b != b;
+    auto equal = a == b || (aIsNan && bIsNan);
+    auto ahead = largest ? a > b : a < b;
+    return (ahead && !bIsNan) || (aIsNan && !bIsNan) || (equal && i < j);
+  };
+  auto placesOf = [&](const Int &block) {
+    auto within = expand(block * n + arange(0, n), 0);
+    Tile<P> place = cast<P>(within);
+    if constexpr (std::same_as<P, std::int64_t>)
+      if (config.last)
+        place = fromPlaces.load(row, block);
+    return where(within < own, place, nowhere);
+  };
+  auto values = from.load(row, 0);
+  auto at = zeros<P>(m, n) + placesOf(0);
+  if (!config.whole)
+    for (auto block : range(1, cdiv(own, n))) {
+      auto next = from.load(row, block);
+      auto place = placesOf(block);
+      auto wins = better(next, place, values, at);
+      values = where(wins, next, values);
+      at = where(wins, place, at);
+    }
+  auto [value, place] = reduce(std::tuple(values, at), 1, [&](auto a, auto i, auto b, auto j) {
+    auto wins = better(a, i, b, j);
+    return std::tuple(where(wins, a, b), where(wins, i, j));
+  });
+  if (!config.last)
+    best.fix(1, part).tile(m).store(row, value);
+  auto there = cast<std::int64_t>(place);
+  if (!config.last)
+    there = there + cast<std::int64_t>(start);
+  y.fix(1, part).tile(m).store(row, there);
+}
+template <class T>
+Kernel find{"reduce_places",
+            [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 2> best,
+               View<std::int64_t, 2> y, Int length, const ReduceConfig &config) {
+              config.wide ? findPlaces<std::int64_t>(x, places, best, y, length, config)
+                          : findPlaces<std::int32_t>(x, places, best, y, length, config);
+            }};
 
 int opOf(const Invocation &call) { return choiceOf(call, "op"); }
 
@@ -155,7 +163,9 @@ KernelSpec sectile::reduceSpec() {
   const auto many = spec.defaults;
   spec.defaults = [many](const Invocation &call, const std::string &target) {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
-    if (rows >= programs || n <= longestPart) {
+    // Enough rows for all multiprocessors, of which each is soon done, are not worth another
+    // launch.
+    if (rows >= programs || n <= longestPart || (rows >= programs / 4 && n <= 16 * longestPart)) {
       // Places take registers, too.
       constexpr std::int64_t longestOfPlaces = 4096;
       if (opOf(call) >= argmaxOp && n > longestOfPlaces) {
@@ -226,12 +236,12 @@ KernelSpec sectile::reduceSpec() {
         const auto y = column(use.elements<std::int64_t>("y"));
         const auto x = use.rows<T>("x");
         const auto to = parts == 1 ? y : places;
-        if (length <= std::numeric_limits<std::int32_t>::max())
-          use(find<T, std::int32_t>, Grid(grid, parts), x, places, best, to, length, first);
-        else
-          use(find<T, std::int64_t>, Grid(grid, parts), x, places, best, to, length, first);
+        ReduceConfig whole = chosen;
+        whole.wide = true;
+        first.wide = length > std::numeric_limits<std::int32_t>::max();
+        use(find<T>, Grid(grid, parts), x, places, best, to, length, first);
         if (parts > 1)
-          use(find<T, std::int64_t>, Grid(grid), best, places, best, y, parts, chosen);
+          use(find<T>, Grid(grid), best, places, best, y, parts, whole);
       } else if (op == maxOp || op == minOp) {
         folded(zero, zero, zero);
       } else {

@@ -22,15 +22,20 @@ void configureAppend(KernelSpec &spec, const std::function<std::int64_t(const In
 HostArray appendReference(const HostArray &rows, const HostArray &cache, const HostArray &slots,
                           const HostArray *scale, Arithmetic arithmetic);
 
-// Calls function(T{}, C{}, I{}) with the types of k, of the caches and of the slots.
+// Calls function(T{}, C{}) with the types of k and of the caches.
 template <class Function> void forAppend(const Invocation &call, Function &&function) {
   for_dtype<half, bfloat16, float>(call.dtype("k"), [&]<class T>(T) {
-    const auto withCache = [&]<class C>(C) {
-      for_dtype<std::int32_t, std::int64_t>(call.dtype("slots"),
-                                            [&]<class I>(I) { function(T{}, C{}, I{}); });
-    };
-    for_dtype<T, float8_e4m3, float8_e5m2, std::int8_t>(call.dtype("k_cache"), withCache);
+    for_dtype<T, float8_e4m3, float8_e5m2, std::int8_t>(call.dtype("k_cache"),
+                                                        [&]<class C>(C) { function(T{}, C{}); });
   });
+}
+
+// Whether slots and positions have 64 bits, and such an argument as words (Slots.h).
+inline bool hasWideSlots(const Use &use) { return use.call.dtype("slots") == DType::int64; }
+inline Tensor<std::int32_t, 2> wordsOf(Use &use, const char *argument) {
+  const std::int64_t words = hasWideSlots(use) ? 2 : 1,
+                     stride = stridesOf(use.call.tensors[use.call.index(argument)]).front();
+  return use.shaped<std::int32_t, 2>(argument, {use.extent("T"), words}, {stride * words, 1});
 }
 
 } // namespace sectile

@@ -15,24 +15,25 @@ struct KvAppendConfig {
   int m = 4, heads = 4, warps = 4;
   int page = 16, width = 128, valueWidth = 128;
   bool k_scale = false, v_scale = false; // given
+  bool wide = false;                     // slots have 64 bits
 };
-SECTILE_CONFIG(KvAppendConfig, m, heads, warps, page, width, valueWidth, k_scale, v_scale)
+SECTILE_CONFIG(KvAppendConfig, m, heads, warps, page, width, valueWidth, k_scale, v_scale, wide)
 
-template <class T, class C, class I> struct KvAppendArguments {
+template <class T, class C> struct KvAppendArguments {
   View<const T, 3> k, v;
-  View<const I, 1> slots;
+  View<const std::int32_t, 2> slots;
   View<const float, 1> k_scale, v_scale;
   View<C, 4> k_out, v_out;
 };
-template <class T, class C, class I>
-SECTILE_STRUCT((KvAppendArguments<T, C, I>), k, v, slots, k_scale, v_scale, k_out, v_out)
+template <class T, class C>
+SECTILE_STRUCT((KvAppendArguments<T, C>), k, v, slots, k_scale, v_scale, k_out, v_out)
 
-template <class T, class C, class I>
+template <class T, class C>
 Kernel kvAppend{
-    "kv_append", [](const KvAppendArguments<T, C, I> &a, const KvAppendConfig &config) {
+    "kv_append", [](const KvAppendArguments<T, C> &a, const KvAppendConfig &config) {
       const int m = config.m, heads = config.heads;
       const Int block = program_id(0), head = program_id(1);
-      const auto slots = tokenSlots(a.slots, block, m, config.page, a.k_out.extent(0));
+      const auto slots = tokenSlots(a.slots, config.wide, block, m, config.page, a.k_out.extent(0));
       const auto append = [&](const View<const T, 3> &rows, const View<C, 4> &cache,
                               const View<const float, 1> &scales, bool scaled, int width) {
         const SlotRows<C> to(cache, slots, head * heads, heads);
@@ -79,8 +80,11 @@ KernelSpec sectile::kvAppendSpec() {
     chosen.valueWidth = paddedWidth(use.extent("Dv"));
     const Grid grid(ceilDiv(use.extent("T"), chosen.m), ceilDiv(use.extent("Hkv"), chosen.heads),
                     2);
-    forAppend(use.call,
-              [&]<class T, class C, class I>(T, C, I) { use(kvAppend<T, C, I>, grid, chosen); });
+    chosen.wide = hasWideSlots(use);
+    const auto slots = wordsOf(use, "slots");
+    forAppend(use.call, [&]<class T, class C>(T, C) {
+      use(kvAppend<T, C>, grid, chosen, {{"slots", slots}});
+    });
   };
   return spec;
 }

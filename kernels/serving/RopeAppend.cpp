@@ -30,13 +30,14 @@ struct RopeAppendConfig {
   bool interleaved = false, scaled = false;
   bool cos_sin = false, q_weight = false, k_weight = false; // given
   bool k_scale = false, v_scale = false;                    // given
+  bool wide = false;                                        // slots and positions have 64 bits
 };
 SECTILE_CONFIG(RopeAppendConfig, m, heads, warps, page, valueWidth, dims, rotary, interleaved,
-               scaled, cos_sin, q_weight, k_weight, k_scale, v_scale)
+               scaled, cos_sin, q_weight, k_weight, k_scale, v_scale, wide)
 
-template <class T, class C, class I> struct RopeAppendArguments {
+template <class T, class C> struct RopeAppendArguments {
   View<const T, 3> q, k, v;
-  View<const I, 1> slots, positions;
+  View<const std::int32_t, 2> slots, positions;
   View<const float, 2> cos_sin;
   View<const T, 1> q_weight, k_weight;
   View<const float, 1> k_scale, v_scale;
@@ -45,9 +46,9 @@ template <class T, class C, class I> struct RopeAppendArguments {
   RotaryNumbers rotation;
   Float eps, weight_offset;
 };
-template <class T, class C, class I>
-SECTILE_STRUCT((RopeAppendArguments<T, C, I>), q, k, v, slots, positions, cos_sin, q_weight,
-               k_weight, k_scale, v_scale, q_out, k_out, v_out, rotation, eps, weight_offset)
+template <class T, class C>
+SECTILE_STRUCT((RopeAppendArguments<T, C>), q, k, v, slots, positions, cos_sin, q_weight, k_weight,
+               k_scale, v_scale, q_out, k_out, v_out, rotation, eps, weight_offset)
 
 // [tokens, pairs]: of a table [P, R] of cosines, then sines.
 SinCos tableAngles(const View<const float, 2> &table, const Tile<std::int64_t> &positions,
@@ -78,9 +79,9 @@ Pieces<float> normalised(Pieces<float> pieces, const View<const T, 1> &weight,
 }
 
 // Programs have rows of queries, of keys or of values, in this order.
-template <class T, class C, class I>
+template <class T, class C>
 Kernel ropeAppend{
-    "rope_append", [](const RopeAppendArguments<T, C, I> &a, const RopeAppendConfig &config) {
+    "rope_append", [](const RopeAppendArguments<T, C> &a, const RopeAppendConfig &config) {
       const int m = config.m, heads = config.heads;
       const RotaryShape shape{config.dims, config.rotary, config.interleaved, config.scaled};
       const Int block = program_id(0), part = program_id(1);
@@ -90,13 +91,14 @@ Kernel ropeAppend{
         auto pieces = inFloat(loadPieces(rows, tile, shape));
         if (weighs)
           pieces = normalised<T>(pieces, weight, shape, a.eps, a.weight_offset);
-        const auto positions = cast<std::int64_t>(a.positions.tile(m).load(block));
+        const auto positions = serving::integersOf(a.positions, config.wide, block, m, 0);
         const SinCos angles = config.cos_sin ? tableAngles(a.cos_sin, positions, m, shape)
                                              : rotationAngles(positions, shape, a.rotation);
         return rotate(pieces, {expand(angles.sin, 1), expand(angles.cos, 1)});
       };
       const auto placesOf = [&](const View<C, 4> &cache, const Int &head) {
-        return SlotRows<C>(cache, tokenSlots(a.slots, block, m, config.page, cache.extent(0)),
+        return SlotRows<C>(cache,
+                           tokenSlots(a.slots, config.wide, block, m, config.page, cache.extent(0)),
                            head * heads, heads);
       };
       auto query = [&] {
@@ -286,9 +288,13 @@ KernelSpec sectile::ropeAppendSpec() {
     const Grid grid(ceilDiv(use.extent("T"), chosen.m),
                     ceilDiv(use.extent("Hq"), chosen.heads) +
                         2 * ceilDiv(use.extent("Hkv"), chosen.heads));
-    forAppend(use.call, [&]<class T, class C, class I>(T, C, I) {
-      use(ropeAppend<T, C, I>, grid, chosen,
-          {{"step", rotation.step},
+    chosen.wide = hasWideSlots(use);
+    const auto slots = wordsOf(use, "slots"), positions = wordsOf(use, "positions");
+    forAppend(use.call, [&]<class T, class C>(T, C) {
+      use(ropeAppend<T, C>, grid, chosen,
+          {{"slots", slots},
+           {"positions", positions},
+           {"step", rotation.step},
            {"rampBase", rotation.rampBase},
            {"rampPair", rotation.rampPair},
            {"rampFrequency", rotation.rampFrequency},

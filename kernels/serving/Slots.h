@@ -14,10 +14,22 @@ struct TokenSlots {
   Tile<std::int64_t> place; // [tokens], in its block
   Bool present;             // [tokens]
 };
-template <class I>
-TokenSlots tokenSlots(const View<const I, 1> &slots, const Int &tile, int tokens, int page,
-                      const Int &blocks) {
-  const auto slot = cast<std::int64_t>(slots.tile(tokens).padding(-1).load(tile));
+// Integers of 32 bits, [T, 1], or of 64 as two words each, [T, 2], the low one first: one kernel
+// takes both.
+inline Tile<std::int64_t> integersOf(const View<const std::int32_t, 2> &words, bool wide,
+                                     const Int &tile, int tokens, int padding) {
+  const auto word = [&](int number) {
+    return cast<std::int64_t>(words.fix(1, number).tile(tokens).padding(padding).load(tile));
+  };
+  const auto low = word(0);
+  if (!wide)
+    return low;
+  return (word(1) << 32) | (low & std::int64_t(0xffffffff));
+}
+
+inline TokenSlots tokenSlots(const View<const std::int32_t, 2> &slots, bool wide, const Int &tile,
+                             int tokens, int page, const Int &blocks) {
+  const auto slot = integersOf(slots, wide, tile, tokens, -1);
   return {slot / page, slot % page, slot >= 0 && slot < cast<std::int64_t>(blocks) * page};
 }
 

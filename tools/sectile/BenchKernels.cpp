@@ -67,6 +67,8 @@ Object describeCall(const Invocation &call, std::span<const HostArray> inputs) {
                     {"output", spec.output},
                     {"dtype", std::string(name_of(type.dtype))},
                     {"shape", llvm::json::Array(type.shape)}};
+    if (spec.updates)
+      argument["updates"] = spec.over.front();
     if (i < inputs.size() && !is_floating(type.dtype) && inputs[i].count() > 0) {
       const std::vector<double> values = inputs[i].to_double();
       const auto [least, most] = std::minmax_element(values.begin(), values.end());

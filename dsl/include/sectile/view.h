@@ -1,6 +1,5 @@
 // View<T, N>: a tensor in global memory with extents and strides, read and written by blocks.
 #pragma once
-#include <algorithm>
 #include <array>
 #include <sectile/atomic.h>
 #include <sectile/memory.h>
@@ -212,7 +211,8 @@ public:
     static_assert(sizeof...(E) != N,
                   "the extents of a tile are C++ integers, which the host knows while it traces");
     // For the calls on it, which would be errors without a reason.
-    return *static_cast<const TiledView<T, std::max<int>(1, sizeof...(E))> *>(nullptr);
+    const TiledView<T, sizeof...(E) ? int(sizeof...(E)) : 1> *none = nullptr;
+    return *none;
   }
   // How many tiles of this shape cover each axis.
   template <class... E>

@@ -43,7 +43,8 @@ TEST_P(RowCounters, GradientsOfNormsReadRowsOnce) {
   constexpr std::uint64_t weights = length * 2, held = 2, warps = 4;
   const Counted layer =
       count({"layer_norm_backward", extents, {}, {"w", "b"}, "f16"}, "norm_backward");
-  EXPECT_LT(layer.blocks, rows / 4) << "each program has several rows";
+  EXPECT_LE(layer.blocks, std::max<std::uint64_t>(rows / 4, multiprocessors(device.target())))
+      << "each program has several rows, or a multiprocessor of its own";
   expectRead(layer, 2 * half16, layer.blocks * held * weights + 2 * rows * warps * 32);
   expectReadOf(layer, {{"x", half16}, {"dy", half16}});
   EXPECT_EQ(layer.globalStore.bytes, half16 + layer.blocks * 2 * length * 4) << layer.text();
@@ -63,7 +64,8 @@ TEST_P(RowCounters, GradientsOfWideRowsReadThemOnce) {
   const auto launches = countAll(test);
   ASSERT_EQ(launches.size(), 2u);
   const Counted &counters = launches[0].second;
-  expectReadOf(counters, {{"x", bytes}, {"dy", bytes}, {"w", 2 * 12288}});
+  EXPECT_EQ(counters.blocks, 4u) << "few rows do not wait for each other";
+  expectReadOf(counters, {{"x", bytes}, {"dy", bytes}, {"w", counters.blocks * 2 * 12288}});
   expectCoalesced(counters);
   expectNoConflicts(counters);
 }
