@@ -31,24 +31,13 @@ Number numberOf(const sectile_option &setting, const std::string &who, Number le
   return value;
 }
 
-Strategy strategyOf(const std::string &name, const std::string &who) {
-  if (name == "exhaustive")
-    return Strategy::exhaustive;
-  if (name == "random")
-    return Strategy::random;
-  if (name == "halving")
-    return Strategy::halving;
-  throw c::Refusal(SECTILE_INVALID,
-                   who + ": '" + name + "' is none of exhaustive, random, halving");
-}
-
 AutotuneOptions settingsOf(std::span<const sectile_option> settings) {
   AutotuneOptions options{.quiet = true};
   for (const sectile_option &setting : settings) {
     c::require(setting.name, "sectile_tune: the name of a setting");
     const std::string name = setting.name, who = "sectile_tune: setting '" + name + "'";
     if (name == "strategy")
-      options.strategy = strategyOf(c::textOf(setting, who), who);
+      options.strategy = strategyNamed(c::textOf(setting, who), who);
     else if (name == "candidates")
       options.candidates = numberOf<std::size_t>(setting, who, 0);
     else if (name == "seed")

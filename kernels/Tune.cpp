@@ -282,6 +282,16 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
 
 std::size_t sectile::bucketsRemembered() { return Buckets::get().size(); }
 
+Strategy sectile::strategyNamed(const std::string &name, const std::string &who) {
+  if (name == "exhaustive")
+    return Strategy::exhaustive;
+  if (name == "random")
+    return Strategy::random;
+  if (name == "halving")
+    return Strategy::halving;
+  throw InputError(who + ": '" + name + "' is none of exhaustive, random, halving");
+}
+
 std::optional<Config> sectile::bestKnown(const Invocation &call, const Device &device) {
   Known known{keysOf(call, TunedOn(device)), {}};
   look(*call.kernel, Database::get(), known);

@@ -20,6 +20,9 @@ std::vector<Config> candidatesFor(const Invocation &call, const SearchSpace &spa
 std::vector<TuneReport> tuneKernel(const Invocation &call, const Device &device,
                                    AutotuneOptions options = {});
 
+// The strategy of this name; throws InputError, whose message begins with `who` asked for it.
+Strategy strategyNamed(const std::string &name, const std::string &who);
+
 // The best that is known, without tuning: of the call's bucket, else of the nearest.
 std::optional<Config> bestKnown(const Invocation &call, const Device &device);
 // The same of a chip that need not be there, as this database knows it of devices of that name.

@@ -34,12 +34,12 @@ unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most
   return most;
 }
 
-bool LoopResources::canShareMultiprocessor(cta::DotOp early, cta::DotOp late,
-                                           ArrayRef<FetchedLoad> loads, unsigned depth,
-                                           scf::ForOp loop) {
+bool LoopResources::canShareMultiprocessor(const DelayedDot &delayed, ArrayRef<FetchedLoad> loads,
+                                           unsigned depth, scf::ForOp loop) {
+  cta::DotOp dot = delayed.dot, after = delayed.after;
   const unsigned registers =
       warpsOf(loop) * target.warpSize *
-      (registersOf(early.getType()) + registersOf(late.getType()) + besideTiles::least);
+      (registersOf(after.getType()) + registersOf(dot.getType()) + besideTiles::least);
   return 2 * registers <= target.registersPerUnit &&
          2 * (bytesWith(loads, depth) + scratchIn(loop, conversionsOfReads(loads))) <=
              target.maxSharedBytes;

@@ -21,9 +21,9 @@ public:
   unsigned depthBesideProducer(llvm::ArrayRef<FetchedLoad> loads, unsigned most,
                                mlir::scf::ForOp loop);
 
-  /// Whether two blocks share a multiprocessor when no dots overlap. Then one multiplies while the
-  /// other does not, and what overlapping takes would leave room for one.
-  bool canShareMultiprocessor(cta::DotOp early, cta::DotOp late, llvm::ArrayRef<FetchedLoad> loads,
+  /// Whether two blocks share a multiprocessor when the dot is not delayed. Then one multiplies
+  /// while the other does not, and what a delay takes would leave room for one.
+  bool canShareMultiprocessor(const DelayedDot &delayed, llvm::ArrayRef<FetchedLoad> loads,
                               unsigned depth, mlir::scf::ForOp loop);
 
   /// How many blocks share a multiprocessor with rings of so many slots, where a thread needs so

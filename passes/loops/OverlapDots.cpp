@@ -86,7 +86,6 @@ struct Packing {
 };
 
 /// That of a tile of the type of the dot's sums.
-
 std::optional<Packing> packingOf(Value operand, cta::DotOp dot) {
   Packing packing;
   llvm::SetVector<Operation *> ops;

@@ -179,7 +179,7 @@ private:
         return "threads copy what the loop multiplies";
       // Other blocks run beside its dots then.
       if (LoopResources(kernel, tiles, target)
-              .canShareMultiprocessor(delayed.after, dot, *loads, stages, loop))
+              .canShareMultiprocessor(delayed, *loads, stages, loop))
         return "";
     }
     schedule.delayed = std::move(delayed);

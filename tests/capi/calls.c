@@ -1,26 +1,7 @@
 // sectile.h from C11: a call of each function, every status that a program can provoke, threads.
 // calls DEVICE LIBRARY Prints "all right" at the end, or the line that was not.
+#include "check.h"
 #include <pthread.h>
-#include <sectile.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPECT(condition)                                                                          \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      fprintf(stderr, "line %d: not so: %s; last error: %s\n", __LINE__, #condition,               \
-              sectile_error());                                                                    \
-      exit(1);                                                                                     \
-    }                                                                                              \
-  } while (0)
-#define OK(call) EXPECT((call) == SECTILE_OK)
-// A failure says in words what was wrong.
-#define FAILS(status, words, call)                                                                 \
-  do {                                                                                             \
-    EXPECT((call) == (status));                                                                    \
-    EXPECT(strstr(sectile_error(), words));                                                        \
-  } while (0)
 
 enum { ROWS = 3, COLUMNS = 64, COUNT = ROWS * COLUMNS };
 

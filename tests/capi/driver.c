@@ -1,24 +1,6 @@
 // sectile.h without the compiler, on a driver with two devices whose second launch faults: statuses
 // that a working device does not give. driver BUNDLE  Prints "all right", or the line that was not.
-#include <sectile.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPECT(condition)                                                                          \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      fprintf(stderr, "line %d: not so: %s; last error: %s\n", __LINE__, #condition,               \
-              sectile_error());                                                                    \
-      exit(1);                                                                                     \
-    }                                                                                              \
-  } while (0)
-#define OK(call) EXPECT((call) == SECTILE_OK)
-#define FAILS(status, words, call)                                                                 \
-  do {                                                                                             \
-    EXPECT((call) == (status));                                                                    \
-    EXPECT(strstr(sectile_error(), words));                                                        \
-  } while (0)
+#include "check.h"
 
 static void otherDevices(sectile_stream *stream, sectile_stream *other) {
   sectile_event *from = NULL, *to = NULL, *untimed = NULL;

@@ -1,24 +1,6 @@
 // Kernels of a bundle from C11, without their host code, and what a bundle says of itself.
 // kernels DEVICE BUNDLE  Prints "all right" at the end, or the line that was not.
-#include <sectile.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPECT(condition)                                                                          \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      fprintf(stderr, "line %d: not so: %s; last error: %s\n", __LINE__, #condition,               \
-              sectile_error());                                                                    \
-      exit(1);                                                                                     \
-    }                                                                                              \
-  } while (0)
-#define OK(call) EXPECT((call) == SECTILE_OK)
-#define FAILS(status, words, call)                                                                 \
-  do {                                                                                             \
-    EXPECT((call) == (status));                                                                    \
-    EXPECT(strstr(sectile_error(), words));                                                        \
-  } while (0)
+#include "check.h"
 
 enum { COUNT = 100, ROWS = 5, COLUMNS = 20 };
 

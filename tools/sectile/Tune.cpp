@@ -46,17 +46,6 @@ std::vector<ShapeLine> readShapes(const std::string &path) {
   return shapes;
 }
 
-Strategy strategyOf(const CommandLine &line) {
-  const std::string name = line.value("--strategy").value_or("exhaustive");
-  if (name == "exhaustive")
-    return Strategy::exhaustive;
-  if (name == "random")
-    return Strategy::random;
-  if (name == "halving")
-    return Strategy::halving;
-  throw InputError("--strategy: '" + name + "' is none of exhaustive, random, halving");
-}
-
 std::string shapeText(const NamedExtents &extents) {
   std::string text;
   for (const auto &[name, extent] : extents)
@@ -104,7 +93,7 @@ void print(const std::vector<TuneReport> &reports) {
 int sectile::tool::runTune(const CommandLine &line) {
   const KernelSpec &kernel = findKernel(*line.argument(0));
   AutotuneOptions options;
-  options.strategy = strategyOf(line);
+  options.strategy = strategyNamed(line.value("--strategy").value_or("exhaustive"), "--strategy");
   options.candidates = static_cast<std::size_t>(line.number("--candidates", 1).value_or(0));
   options.quiet = line.has("--quiet");
   options.deadline = line.seconds("--deadline");

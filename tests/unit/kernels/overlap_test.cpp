@@ -134,6 +134,10 @@ std::vector<KernelCase> casesOf(const KernelSpec &kernel) {
         kernel.typical.size() == 2)
       for (const std::vector<std::string> &with : {std::vector<std::string>{}, optional})
         cases.push_back({kernel.name, {{"...", 3}, {axis, 40000}}, {}, with});
+  // One short row, of which a block of threads has several times as many as elements.
+  if (kernel.name == "rope" || kernel.name == "rope_backward")
+    for (const char *style : {"half", "interleaved"})
+      cases.push_back({kernel.name, {{"B", 1}, {"H", 1}, {"S", 1}, {"D", 16}}, {{"style", style}}});
   if (kernel.name == "group_norm")
     cases.push_back({kernel.name, {{"...", 9000}, {"C", 64}, {"B", 1}}});
   if (kernel.name == "add_positions" || kernel.name == "sinusoidal")
