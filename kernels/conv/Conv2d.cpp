@@ -34,9 +34,9 @@ KernelSpec sectile::conv2dSpec() {
   spec.check = checkConv;
   spec.reference = conv2dReference;
   addConvConfig(spec, "conv2d", "");
-  spec.config.push_back(boxPrograms);
+  spec.config.insert(spec.config.end(), {boxPrograms, convSplits});
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    Config config{{"programs", 0}};
+    Config config{{"programs", 0}, {"splits", 1}};
     if (isDepthwise(call)) {
       addDepthwiseDefaults(config, call, target);
       return config;
@@ -45,7 +45,10 @@ KernelSpec sectile::conv2dSpec() {
                        filters = call.extent("K");
     addConvDefaults(config, call, target, "", pixels, filters / call.options.integer("groups"),
                     call.extent("Cg"));
-    addBoxDefaults(config, call, target, pixels, filters, call.extent("C"));
+    addBoxDefaults(config, call, target, pixels, filters, call.extent("C"), /*ofImage=*/false);
+    if (!config["programs"])
+      addConvSplits(config, call, target, pixels, filters / call.options.integer("groups"),
+                    call.extent("Cg"), /*ofImage=*/false);
     return config;
   };
   spec.apply = [](Use &use) {
@@ -57,7 +60,9 @@ KernelSpec sectile::conv2dSpec() {
     ConvConfig config = convConfig(use, "", call.extent("Cg"),
                                    groups == 1 && call.options.integer("stride_w") == 1);
     config.bias = use.has("b");
-    const std::int64_t programs = groups * ceilDiv(pixels, config.m) * ceilDiv(each, config.n);
+    const std::int64_t tiles = groups * ceilDiv(pixels, config.m) * ceilDiv(each, config.n);
+    const auto parts =
+        partsOfSums<float>(use, partsOfSplits(tiles, config.splits), config.m, config.n);
     for_dtype<half, bfloat16, float>(call.dtype("x"), [&]<class T>(T) {
       if constexpr (sizeof(T) == 2)
         if (launchInBoxes<T>(use, conv2dInBoxes<T>, "x", "y", /*ofImage=*/false))
@@ -67,8 +72,10 @@ KernelSpec sectile::conv2dSpec() {
       config.apart = x.blockApart();
       const auto w = filtersFor<T, PlaceAxis, PlaceAxis>(use, use.tensor<T, 4>("w"), false, config);
       const auto product = [&](const Tensor<T, 4> &y) {
-        use(conv2d<T>, programs, x.image, x.width, w, use.tensor<T, 1>("b"), y, each,
-            call.extent("R"), call.extent("S"), config);
+        forWholeSplits(config, tiles, [&](std::int64_t programs) {
+          use(conv2d<T>, programs, x.image, x.width, w, use.tensor<T, 1>("b"), y, parts, each,
+              call.extent("R"), call.extent("S"), config);
+        });
       };
       const auto y = use.tensor<T, 4>("y");
       if (runsOf<T>(each, groups == 1) == RunsOf::pixels)

@@ -231,7 +231,9 @@ Config defaults(const Invocation &call, const std::string &target) {
     addDepthwiseDefaults(config, call, target);
   else
     addConvDefaults(config, call, target, "", pixels, own, each);
-  addBoxDefaults(config, call, target, pixels, channels, filters);
+  addBoxDefaults(config, call, target, pixels, channels, filters, /*ofImage=*/true);
+  if (!isDepthwiseImageGradient(call) && !config["programs"])
+    addConvSplits(config, call, target, pixels, own, each, /*ofImage=*/true);
   if (isDepthwise(call)) {
     addDepthwiseGradientDefaults(config, call, target);
     return config;
@@ -265,14 +267,18 @@ template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
   const std::int64_t pixels = call.extent("N") * ceilDiv(call.extent("H"), chosen.stride_h) *
                               ceilDiv(call.extent("W"), chosen.stride_w);
   const std::int64_t columnTiles = phased ? phaseTiles(call, chosen) : ceilDiv(own, chosen.n);
-  const std::int64_t programs = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
+  const std::int64_t tiles = groups * classes * ceilDiv(pixels, chosen.m) * columnTiles;
+  const auto parts =
+      partsOfSums<float>(use, partsOfSplits(tiles, chosen.splits), chosen.m, chosen.n);
   const auto w = use.tensor<T, 4>("w"),
              rows = phased ? filtersFor<T, ElementAxis, PhaseAxis>(use, w, true, chosen)
                            : filtersFor<T, ElementAxis, ElementAxis>(use, w, true, chosen);
   const auto product = [&](const Tensor<T, 4> &dx) {
     const auto launch = [&](const auto &kernel) {
-      use(kernel, programs, dy.image, dy.width, rows, use.tensor<T, 1>("b"), dx, own,
-          call.extent("R"), call.extent("S"), chosen);
+      forWholeSplits(chosen, tiles, [&](std::int64_t programs) {
+        use(kernel, programs, dy.image, dy.width, rows, use.tensor<T, 1>("b"), dx, parts, own,
+            call.extent("R"), call.extent("S"), chosen);
+      });
     };
     if (phased)
       launch(conv2dDgradFew<T>);
@@ -285,15 +291,6 @@ template <class T> void applyImageGradient(Use &use, const Source<T> &dy) {
     writeInRuns(use, dx, runs, product);
   else
     product(dx);
-}
-
-// Launches so many tiles in splits, and what adds those up.
-template <class C, class Launch>
-void forWholeSplits(C &chosen, std::int64_t tiles, const Launch &launch) {
-  launch(tiles * chosen.splits);
-  chosen.adds = chosen.splits > 1;
-  if (chosen.adds)
-    launch(tiles);
 }
 
 template <class T> void applyFilterGradient(Use &use, const Source<T> &x, const Source<T> &dy) {
@@ -351,7 +348,7 @@ void apply(Use &use) {
     const Source<T> dy = sourceOf(use, use.tensor<T, 4>("dy"), groups, 1, true);
     bool hasImage = false, hasFilters = depthwise;
     if constexpr (sizeof(T) == 2) {
-      hasImage = launchInBoxes<T>(use, conv2dDgradInBoxes<T>, "dy", "dx", /*ofImage=*/true);
+      hasImage = launchInBoxes<T>(use, conv2dDgradInBoxes<T>, "dx", "dy", /*ofImage=*/true);
       hasFilters = hasFilters || launchFilterGradientInBoxes<T>(use, conv2dWgradInBoxes<T>);
     }
     if (!hasImage)
@@ -390,7 +387,7 @@ KernelSpec sectile::conv2dBackwardSpec() {
   spec.reference = conv2dBackwardReference;
   addConvConfig(spec, "conv2d_dgrad", "");
   addConvConfig(spec, "conv2d_wgrad", "wgrad_");
-  spec.config.push_back(boxPrograms);
+  spec.config.insert(spec.config.end(), {boxPrograms, convSplits});
   spec.config.push_back({"wgrad_boxes", "1: the copy engine reads both images in boxes", 0, 1});
   spec.config.push_back(
       {"wgrad_splits", "programs that share the sums of one tile of conv2d_wgrad"});

@@ -6,6 +6,7 @@
 #pragma once
 #include "kernels/conv/Axes.h"
 #include "kernels/conv/Runs.h"
+#include "kernels/matmul/SharedSums.h"
 
 namespace sectile {
 
@@ -22,9 +23,11 @@ struct ConvConfig {
   // Columns of a channel: of PhaseAxis, neighbours in a row of the image.
   int phases = 1;
   bool bias = false;
+  int splits = 1;    // programs that share the sums of a tile
+  bool adds = false; // up the parts of splits
 };
 SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, stride_h, stride_w, pad_h, pad_w,
-               dilation_h, dilation_w, precision, flat, unit, apart, phases, bias)
+               dilation_h, dilation_w, precision, flat, unit, apart, phases, bias, splits, adds)
 
 // Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {
@@ -62,11 +65,12 @@ inline void carry(Int &digit, const Int &base, Int &next) {
 // source as in Source, of images of sourceWidth columns; destination [N, groups * each, P, Q], bias
 // [groups * each]; filters of height x width taps as [groups, taps, columns, channels of a group],
 // or, where they are flat, as [groups, classes of pixels, columns, taps * flat]; columns are
-// `each`, or their phases.
+// `each`, or their phases. Splits are added up by a second launch, which `adds`.
 template <class T, class Vertical, class Horizontal>
 constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<const T, 4> filters,
-                                 View<const T, 1> bias, View<T, 4> destination, Int each,
-                                 Int height, Int width, const ConvConfig &config) {
+                                 View<const T, 1> bias, View<T, 4> destination,
+                                 View<float, 3> parts, Int each, Int height, Int width,
+                                 const ConvConfig &config) {
   constexpr bool phased = std::is_same_v<Horizontal, PhaseAxis>;
   const int m = config.m, n = config.n, depth = config.k, phases = config.phases;
   const int classesH = Vertical::classes(config.stride_h),
@@ -78,9 +82,10 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
   const Int columnTiles =
       phased ? cdiv(minimum(destination.extent(3), config.stride_w), phases) : cdiv(each, n);
   const Int rowTiles = cdiv(most, m), area = rowTiles * columnTiles;
-  const Int number = program_id(0) / area, pixelClass = number % (classesH * classesW);
+  const Int tile = config.adds ? program_id(0) : program_id(0) / config.splits;
+  const Int number = tile / area, pixelClass = number % (classesH * classesW);
   const Int group = number / (classesH * classesW);
-  auto [i, j] = grouped_order(program_id(0) % area, {rowTiles, columnTiles}, config.order);
+  auto [i, j] = grouped_order(tile % area, {rowTiles, columnTiles}, config.order);
 
   const Vertical vertical(config.stride_h, config.pad_h, config.dilation_h, pixelClass / classesW,
                           destination.extent(2), height);
@@ -112,39 +117,58 @@ constexpr auto implicitGemm = [](View<const T, 6> source, Int sourceWidth, View<
   // Of a row of filters: they go on with zeros to a whole sector.
   const Int length = config.flat ? cdiv(inner, 16) * 16 : filters.extent(3);
   const Int steps = config.flat ? cdiv(inner, depth) : vertical.taps * horizontal.taps * blocks;
-  Int block = 0, r = 0, s = 0; // of a step that has one tap
-  for (auto step : range(0, steps)) {
-    // In a step there is one tap, or each lane has its own.
-    const Int at = (config.flat ? step : block) * depth + lane;
-    Int channel = at, tapRow = r, tapColumn = s, row = pixelClass;
-    Bool there = at < own;
-    if (config.flat) {
-      channel = at % own;
-      tapRow = at / own / horizontal.taps;
-      tapColumn = shortRuns(at / own % horizontal.taps, horizontal.taps);
-      there = at < inner;
-    } else {
-      row = vertical.index(r) * horizontal.width + horizontal.index(s);
+  const PartLayout layout(m, n);
+  const Int part = program_id(0) % config.splits;
+  const Int from = part * steps / config.splits, to = (part + 1) * steps / config.splits;
+  const auto multiply = [&] {
+    Int block = 0, r = 0, s = 0; // of a step that has one tap
+    if (config.splits > 1 && !config.flat) {
+      const Int across = maximum(horizontal.taps, 1), deep = maximum(blocks, 1);
+      block = from % deep;
+      s = from / deep % across;
+      r = from / deep / across;
     }
-    const Int down = tapRow * vertical.move(),
-              right = tapColumn * horizontal.move() + horizontal.offset();
-    const int gap = horizontal.gap();
-    auto pixelValues =
-        load(underFirst + expand(wide(channel) * source.stride(2) + wide(down) * stride(3) +
-                                     wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
-                                 0),
-             expand(pixels.inside, 1) && expand(there, 0) &&
-                 within(expand(top, 1) + along(down, 0), source.extent(3)) &&
-                 within(expand(first * gap, 1) + along(right, 0), sourceWidth));
-    auto weights =
-        load(columns + expand(wide(row) * filters.stride(1) + wide(at) * filters.stride(3), 1),
-             expand(at < length, 1) && expand(column < filters.extent(2), 0));
-    sums = dot(pixelValues, weights, sums, config.precision);
-    if (!config.flat) {
-      block += 1;
-      carry(block, blocks, s);
-      carry(s, horizontal.taps, r);
+    for (auto step : range(from, to)) {
+      // In a step there is one tap, or each lane has its own.
+      const Int at = (config.flat ? step : block) * depth + lane;
+      Int channel = at, tapRow = r, tapColumn = s, row = pixelClass;
+      Bool there = at < own;
+      if (config.flat) {
+        channel = at % own;
+        tapRow = at / own / horizontal.taps;
+        tapColumn = shortRuns(at / own % horizontal.taps, horizontal.taps);
+        there = at < inner;
+      } else {
+        row = vertical.index(r) * horizontal.width + horizontal.index(s);
+      }
+      const Int down = tapRow * vertical.move(),
+                right = tapColumn * horizontal.move() + horizontal.offset();
+      const int gap = horizontal.gap();
+      auto pixelValues = load(
+          underFirst + expand(wide(channel) * source.stride(2) + wide(down) * stride(3) +
+                                  wide(right / gap) * stride(4) + wide(right % gap) * stride(5),
+                              0),
+          expand(pixels.inside, 1) && expand(there, 0) &&
+              within(expand(top, 1) + along(down, 0), source.extent(3)) &&
+              within(expand(first * gap, 1) + along(right, 0), sourceWidth));
+      auto weights =
+          load(columns + expand(wide(row) * filters.stride(1) + wide(at) * filters.stride(3), 1),
+               expand(at < length, 1) && expand(column < filters.extent(2), 0));
+      sums = dot(pixelValues, weights, sums, config.precision);
+      if (!config.flat) {
+        block += 1;
+        carry(block, blocks, s);
+        carry(s, horizontal.taps, r);
+      }
     }
+  };
+  if (config.adds)
+    sums = sumOfSplits(parts, layout, config.splits, splitSlice(m, n, m, n));
+  else
+    multiply();
+  if (config.splits > 1 && !config.adds) {
+    layout.store(parts.at(program_id(0)), sums);
+    return;
   }
   if (config.bias)
     sums = sums + expand(cast<float>(bias.slice(0, group * each, each).tile(n).load(j)), 0);

@@ -3,6 +3,7 @@
 #include "kernels/conv/Depthwise.h"
 #include <algorithm>
 #include <span>
+#include <vector>
 
 using namespace sectile;
 
@@ -13,7 +14,10 @@ bool suitsBoxes(const Invocation &call, const std::string &target) {
   const ConvShape shape(call.options);
   const DType dtype = call.tensors[0].dtype;
   const std::int64_t channels = call.extent("C"), filters = call.extent("K");
-  return shape.groups == 1 && shape.h.stride == 1 && shape.w.stride == 1 &&
+  const bool isWhole = call.extent("H") % shape.h.stride == 0 &&
+                       call.extent("W") % shape.w.stride == 0 &&
+                       (shape.w.stride == 1 || channels % 64 == 0);
+  return shape.groups == 1 && suitsBoxStrides(shape) && isWhole &&
          call.options.choice("layout") == "nhwc" && channels % 8 == 0 && filters % 8 == 0 &&
          std::min(channels, filters) >= 32 && size_of(dtype) == 2 &&
          hasWarpgroupUnits(target, dtype);
@@ -65,6 +69,9 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
                 {prefix + "stages", {2, 3, 4}}},
        .where = [prefix](const Invocation &call, const std::string &target, const Config &config) {
          const bool ofImage = prefix.empty() && call.kernel->name != "conv2d";
+         if (ofImage && suitsBoxes(call, target) && ConvShape(call.options).w.stride > 1 &&
+             call.extent("C") % config.at(prefix + "n"))
+           return false; // A box of channels would reach into the next pixel's.
          if (ofImage ? isDepthwiseImageGradient(call) : isDepthwise(call))
            return isDepthwiseCandidate(config, call, target, prefix);
          const bool inBoxes =
@@ -98,6 +105,24 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
            .stages = 3});
 }
 
+void sectile::addConvSplits(Config &config, const Invocation &call, const std::string &target,
+                            std::int64_t pixels, std::int64_t columns, std::int64_t depth,
+                            bool ofImage) {
+  const ConvShape shape(call.options);
+  // Of an image's gradient a tile has the pixels of one class, and those of the taps that lie on
+  // it.
+  const std::int64_t classes = ofImage ? shape.h.stride * shape.w.stride : 1;
+  const std::int64_t tiles = std::max<std::int64_t>(
+                         shape.groups * classes * ceilDiv(ceilDiv(pixels, classes), config["m"]) *
+                             ceilDiv(columns, config["n"]),
+                         1),
+                     steps = ceilDiv(ceilDiv(call.extent("R") * call.extent("S"), classes) * depth,
+                                     config["k"]);
+  constexpr std::int64_t leastSteps = 16, mostSplits = 16;
+  config["splits"] = std::clamp<std::int64_t>(
+      std::min(multiprocessors(target) / tiles, steps / leastSteps), 1, mostSplits);
+}
+
 PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
                            std::int64_t columns) {
   PixelBox best{};
@@ -113,34 +138,45 @@ PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_
 }
 
 BoxConfig sectile::boxConfig(const Use &use, const std::string &prefix, bool ofImage) {
-  const int back = ofImage ? -1 : 1;
   const auto steps = use.config_as<ConvConfig>();
   auto config = use.config_as<BoxConfig>(prefix);
-  config.startH = -steps.pad_h * back;
-  config.startW = -steps.pad_w * back;
-  config.stepH = steps.dilation_h * back;
-  config.stepW = steps.dilation_w * back;
+  config.strideH = steps.stride_h;
+  config.strideW = steps.stride_w;
+  config.padH = steps.pad_h;
+  config.padW = steps.pad_w;
+  config.dilationH = steps.dilation_h;
+  config.dilationW = steps.dilation_w;
   config.ofImage = ofImage;
   return config;
 }
 
 void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::string &target,
-                             std::int64_t pixels, std::int64_t columns, std::int64_t depth) {
+                             std::int64_t pixels, std::int64_t columns, std::int64_t depth,
+                             bool ofImage) {
   config["programs"] = 0;
+  config["splits"] = 1;
   if (!suitsBoxes(call, target))
     return;
   // 256 by 64 has all of few channels: taps are read as often as there are tiles of pixels.
-  constexpr ProductTile tiles[] = {{128, 256, 8, 3}, {256, 64, 4, 4}, {128, 128, 8, 4},
-                                   {64, 128, 4, 4},  {128, 64, 4, 4}, {64, 64, 4, 6},
-                                   {64, 32, 4, 6}};
-  const std::int64_t taps = call.extent("R") * call.extent("S");
+  constexpr ProductTile all[] = {{128, 256, 8, 3}, {256, 64, 4, 4}, {128, 128, 8, 4},
+                                 {64, 128, 4, 4},  {128, 64, 4, 4}, {64, 64, 4, 6},
+                                 {64, 32, 4, 6}};
+  const ConvShape shape(call.options);
+  const std::int64_t strides = shape.h.stride * shape.w.stride;
+  std::vector<ProductTile> tiles;
+  for (const ProductTile &tile : all)
+    if (!ofImage || shape.w.stride == 1 || columns % tile.n == 0)
+      tiles.push_back(tile);
+  // Of an image's gradient with a stride, so many of the taps lie on a pixel in the mean.
+  const std::int64_t taps = ceilDiv(call.extent("R") * call.extent("S"), ofImage ? strides : 1);
   ProductConfig best = fastestProduct(
       tiles,
       {.batches = 1, .rows = pixels, .columns = columns, .inner = depth * taps, .repeats = taps},
-      {.persistent = ProductForms::always}, target);
+      {.persistent = ProductForms::always, .mostSplits = 16}, target);
   best.k = depth <= 32 ? 32 : 64;
   setTile(config, "", best);
   config["programs"] = multiprocessors(target);
+  config["splits"] = best.splits;
 }
 
 void sectile::addBoxGradientDefaults(Config &config, const Invocation &call,

@@ -200,8 +200,6 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
       }
       config.persistent = false;
     }
-    if (forms.persistent == forms.always)
-      continue;
     const std::int64_t splits = std::clamp<std::int64_t>(
         std::min(units / std::max<std::int64_t>(count, 1), ceilDiv(shape.inner, line) / leastLines),
         1, shape.streamed ? 1 : forms.mostSplits);
@@ -212,9 +210,11 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
         config.stages = std::clamp(slots - (count > 1), tile.stages, mostStages);
       consider(config);
     };
-    for (std::int64_t count = 1; count < splits; count *= 2)
+    const bool isDone = forms.persistent == forms.always; // what has no splits
+    for (std::int64_t count = isDone ? 2 : 1; count < splits; count *= 2)
       considerSplits(count);
-    considerSplits(splits);
+    if (splits > 1 || !isDone)
+      considerSplits(splits);
   }
   return best;
 }

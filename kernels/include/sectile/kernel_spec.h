@@ -2,6 +2,7 @@
 // autotuner, run_kernel(). The library describes its own kernels with it; register_kernel() takes
 // yours.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -133,6 +134,33 @@ struct SearchSpace {
       nullptr;
 };
 
+// What a kernel's results are compared with. Only commands and tests compare: in code that is
+// compiled for sealed programs it stays empty, so that they do not carry what it was given.
+class ReferenceFunction {
+public:
+  using Function = std::function<std::vector<HostArray>(
+      const Invocation &, std::span<const HostArray> inputs, Arithmetic)>;
+
+  ReferenceFunction() = default;
+  template <typename F>
+    requires(!std::same_as<std::remove_cvref_t<F>, ReferenceFunction> &&
+             std::constructible_from<Function, F>)
+  ReferenceFunction([[maybe_unused]] F &&computes) {
+#ifndef SECTILE_SEALED
+    function = std::forward<F>(computes);
+#endif
+  }
+
+  explicit operator bool() const { return static_cast<bool>(function); }
+  std::vector<HostArray> operator()(const Invocation &call, std::span<const HostArray> inputs,
+                                    Arithmetic arithmetic) const {
+    return function(call, inputs, arithmetic);
+  }
+
+private:
+  Function function; // in sealed programs too: libraries of both kinds share one list of kernels
+};
+
 struct KernelSpec {
   std::string name;                    // letters, digits and _
   std::string summary;                 // one line: "y = softmax(x) along the last axis"
@@ -158,9 +186,7 @@ struct KernelSpec {
   // their axes in the order of the specification, whatever is stored. An array that the caller left
   // out has no axes and no data. with_arithmetic() helps. Without a reference, results cannot be
   // checked.
-  std::function<std::vector<HostArray>(const Invocation &, std::span<const HostArray> inputs,
-                                       Arithmetic)>
-      reference;
+  ReferenceFunction reference;
   // An output's error may be this many times that of Arithmetic::own.
   double factor = 2;
 

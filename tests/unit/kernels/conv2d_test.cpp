@@ -123,6 +123,49 @@ TEST_P(Conv2d, BoxesOfPixels) {
   }
 }
 
+// A stride makes classes of the image's pixels, which boxes have an axis for; odd images have none.
+TEST_P(Conv2d, BoxesWithAStride) {
+  struct Strided {
+    Extents extents;
+    Assignments options;
+  };
+  for (const auto &[extents, options] :
+       {Strided{{}, {{"stride_h", "2"}, {"stride_w", "2"}, {"pad_h", "1"}, {"pad_w", "1"}}},
+        Strided{{{"R", 1}, {"S", 1}}, {{"stride_h", "2"}, {"stride_w", "2"}}},
+        Strided{{{"H", 13}, {"W", 11}}, {{"stride_h", "2"}, {"stride_w", "2"}, {"pad_h", "1"}}},
+        Strided{{{"H", 12}, {"W", 6}, {"R", 5}, {"S", 2}},
+                {{"stride_h", "3"}, {"stride_w", "2"}, {"pad_h", "4"}}},
+        Strided{{{"H", 10}, {"W", 9}, {"C", 40}},
+                {{"stride_h", "2"}, {"pad_w", "3"}, {"dilation_w", "2"}}},
+        Strided{{{"H", 8}, {"W", 8}, {"C", 192}, {"K", 40}},
+                {{"stride_w", "4"}, {"stride_h", "4"}, {"pad_h", "3"}, {"pad_w", "5"}}},
+        Strided{{{"H", 8}, {"W", 8}},
+                {{"stride_h", "2"}, {"stride_w", "2"}, {"dilation_h", "3"}, {"pad_h", "2"}}}}) {
+    Assignments all = options;
+    all.emplace_back("layout", "nhwc");
+    Extents given = extents;
+    given.insert({{"N", 3}, {"C", 64}, {"K", 64}, {"H", 8}, {"W", 12}, {"R", 3}, {"S", 3}});
+    for (const char *kernel : both)
+      expectRight(device, conv(kernel, given, all, "f16"));
+  }
+}
+
+// Sums of y and of dx that programs share, of images in boxes and not, with taps of every stride.
+TEST_P(Conv2d, SplitSums) {
+  for (const char *stride : {"1", "2"})
+    for (const std::int64_t channels : {24, 64})
+      for (const char *kernel : both) {
+        KernelCase test = conv(
+            kernel, {{"N", 3}, {"C", channels}, {"K", 64}, {"H", 8}, {"W", 8}, {"R", 3}, {"S", 3}},
+            {{"layout", channels == 64 ? "nhwc" : "nchw"},
+             {"stride_h", stride},
+             {"stride_w", stride},
+             {"pad_h", "1"}});
+        test.config = {{"splits", 5}};
+        expectRight(device, test);
+      }
+}
+
 // Few programs, which do one tile after another, and sums that programs share.
 TEST_P(Conv2d, BoxesInTurn) {
   const Assignments options{{"layout", "nhwc"}, {"pad_h", "1"}, {"pad_w", "1"}};
