@@ -1,5 +1,6 @@
 // cta.dot: matrix instructions or fused multiply-adds.
 #include "codegen/common/Dots.h"
+#include "codegen/common/DotSteps.h"
 #include "codegen/common/Fragments.h"
 #include "codegen/common/SmallFloats.h"
 #include "ir/MmaElements.h"
@@ -35,8 +36,6 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   bool isSplit = cta::elementOf(op.getA().getType()).isF32() && instruction->a != MmaElement::F32;
   if (!isSplit)
     split.products = split.products.take_back(1);
-  Fragments a(emitter, op.getA(), aLayout, isSplit ? &split : nullptr);
-  Fragments bFragments(emitter, op.getB(), bLayout, isSplit ? &split : nullptr);
 
   unsigned sumsEach = instruction->sumFragment.numRegisters();
   unsigned aEach = instruction->aFragment.numRegisters();
@@ -44,25 +43,54 @@ LogicalResult emitMatrixDot(KernelEmitter &emitter, cta::DotOp op) {
   SmallVector<Coordinates> places;
   for (unsigned reg = 0; reg < sums.numRegisters(); reg += sumsEach)
     places.push_back(sums.apply(reg, 0, 0));
-  Registers values = emitter.registers(op.getAcc());
-  auto multiply = [&](unsigned i, int64_t k, SplitPrecision::Part aPart,
-                      SplitPrecision::Part bPart) {
-    const Coordinates &place = places[i];
-    auto left = a.at(inMatrix(place, *std::prev(place.end(), 2), k), aEach, aPart);
-    auto right = bFragments.at(inMatrix(place, k, place.back()), bEach, bPart);
-    emitter.hooks.mma(emitter.b, *instruction, left, right,
-                      MutableArrayRef(values).slice(i * sumsEach, sumsEach));
-  };
   // The columns of B one after the other: its parts are needed for no longer than that.
   std::map<Coordinates, SmallVector<unsigned>> columns;
   for (auto [i, place] : llvm::enumerate(places))
     columns[split.products.size() > 1 ? inMatrix(place, 0, place.back()) : Coordinates()].push_back(
         i);
-  for (int64_t k = 0; k < aLayout.shape().back(); k += instruction->k)
-    for (auto &[column, numbers] : columns)
-      for (auto [aPart, bPart] : split.products)
-        for (unsigned i : numbers)
-          multiply(i, k, aPart, bPart);
+  Registers values = emitter.registers(op.getAcc());
+  auto fragmentsOf = [&](unsigned operand, ThreadPart moving = {}) {
+    return Fragments(emitter, op->getOperand(operand), operand ? bLayout : aLayout,
+                     isSplit ? &split : nullptr, moving);
+  };
+  auto multiply = [&](int64_t depth, Fragments &a, Fragments &b) {
+    for (int64_t k = 0; k < depth; k += instruction->k)
+      for (auto &[column, numbers] : columns)
+        for (auto [aPart, bPart] : split.products)
+          for (unsigned i : numbers) {
+            const Coordinates &place = places[i];
+            auto left = a.at(inMatrix(place, *std::prev(place.end(), 2), k), aEach, aPart);
+            auto right = b.at(inMatrix(place, k, place.back()), bEach, bPart);
+            emitter.hooks.mma(emitter.b, *instruction, left, right,
+                              MutableArrayRef(values).slice(i * sumsEach, sumsEach));
+          }
+  };
+  if (std::optional<DotSteps> steps = emitter.stepsOf(op)) {
+    // A tile in registers moves through them: each step reads those of the first.
+    const size_t numSums = values.size();
+    for (unsigned i : {0, 1})
+      if (Fragments tile = fragmentsOf(i); tile.isInRegisters())
+        llvm::append_range(values, tile.carried());
+    emitSteps(emitter, *steps, values, [&](ThreadPart aMoving, ThreadPart bMoving) {
+      Fragments operands[] = {fragmentsOf(0, aMoving), fragmentsOf(1, bMoving)};
+      Registers next;
+      ArrayRef<llvm::Value *> left = ArrayRef(values).drop_front(numSums);
+      for (unsigned i : {0, 1})
+        if (operands[i].isInRegisters()) {
+          const auto now = left.take_front(operands[i].carried().size());
+          left = left.drop_front(now.size());
+          operands[i].setCarried(now);
+          llvm::append_range(
+              next, operands[i].movedOn(now, places.front().size() - 1 - i, steps->length));
+        }
+      multiply(steps->length, operands[0], operands[1]);
+      llvm::copy(next, values.begin() + numSums);
+    });
+    values.truncate(numSums);
+  } else {
+    Fragments a = fragmentsOf(0), b = fragmentsOf(1);
+    multiply(aLayout.shape().back(), a, b);
+  }
   emitter.define(op, std::move(values));
   return success();
 }
@@ -312,39 +340,11 @@ private:
   Registers known;
 };
 
-/// The inner dimension of a product in steps, so that the code of one step serves all: where the
-/// steps of an operand begin is a linear map of their number.
-struct Steps {
-  int64_t length;                  ///< along the inner dimension
-  SmallVector<uint32_t> images[2]; ///< of the number's bits, in bytes of each buffer
-};
-
-/// Nothing when the inner dimension is short or no power of two.
-std::optional<Steps> planSteps(KernelEmitter &emitter, cta::DotOp op) {
-  Steps steps;
-  unsigned bytes[2];
-  for (unsigned i : {0, 1})
-    bytes[i] = emitter.memoryTypeOf(cta::elementOf(op->getOperand(i).getType()))
-                   ->getPrimitiveSizeInBits() /
-               8;
-  // A vector of 16 bytes must not pass the end of a step.
-  steps.length = 16 / std::min({bytes[0], bytes[1], 2u});
-  int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape().back();
-  if (inner < 2 * steps.length || (inner & (inner - 1)))
-    return std::nullopt;
-  for (unsigned i : {0, 1}) {
-    auto type = cast<cta::BufferType>(op->getOperand(i).getType());
-    const Layout &buffer = type.getLayout().getLayout();
-    LayoutInverse inverse(buffer);
-    unsigned dim = buffer.rank() - 1 - i;
-    for (unsigned bit = llvm::Log2_64(steps.length); bit < buffer.coreBits(dim); ++bit) {
-      uint32_t image = inverse.ofPacked(1u << (buffer.shift(dim) + bit))[In::Offset] * bytes[i];
-      if (image % 16)
-        return std::nullopt;
-      steps.images[i].push_back(image);
-    }
-  }
-  return steps;
+/// Steps in which a vector of 16 bytes does not pass the end of a step.
+std::optional<DotSteps> planMultiplyAdds(cta::DotOp op) {
+  const unsigned bytes = std::min(
+      {cta::elementBytes(op.getA().getType()), cta::elementBytes(op.getB().getType()), 2u});
+  return planSteps(op, 16 / bytes);
 }
 
 class MultiplyAdds {
@@ -358,8 +358,9 @@ public:
 
   void run() {
     int64_t inner = cast<cta::BufferType>(op.getA().getType()).getShape().back();
-    if (std::optional<Steps> steps = planSteps(emitter, op))
-      loop(*steps, inner / steps->length);
+    if (std::optional<DotSteps> steps = planMultiplyAdds(op))
+      emitSteps(emitter, *steps, values,
+                [&](ThreadPart a, ThreadPart b) { add(steps->length, a, b); });
     else
       add(inner, {}, {});
     emitter.define(op, std::move(values));
@@ -383,34 +384,6 @@ private:
                                           : b.CreateIntrinsic(llvm::Intrinsic::fma, {type},
                                                               {left, right, values[reg]});
       }
-  }
-
-  void loop(const Steps &steps, unsigned count) {
-    llvm::IRBuilder<> &b = emitter.b;
-    llvm::BasicBlock *before = b.GetInsertBlock();
-    llvm::Function *kernel = before->getParent();
-    auto *body = llvm::BasicBlock::Create(b.getContext(), "products", kernel);
-    auto *after = llvm::BasicBlock::Create(b.getContext(), "products.end", kernel);
-    b.CreateBr(body);
-    b.SetInsertPoint(body);
-    llvm::PHINode *step = b.CreatePHI(b.getInt32Ty(), 2);
-    step->addIncoming(b.getInt32(0), before);
-    SmallVector<llvm::PHINode *> phis;
-    for (llvm::Value *&value : values) {
-      phis.push_back(b.CreatePHI(value->getType(), 2));
-      phis.back()->addIncoming(value, before);
-      value = phis.back();
-    }
-    add(steps.length, linearMap(b, step, count - 1, steps.images[0]),
-        linearMap(b, step, count - 1, steps.images[1]));
-    llvm::Value *next = b.CreateAdd(step, b.getInt32(1), "", /*HasNUW=*/true, /*HasNSW=*/true);
-    step->addIncoming(next, b.GetInsertBlock());
-    for (auto [phi, value] : llvm::zip_equal(phis, values))
-      phi->addIncoming(value, b.GetInsertBlock());
-    llvm::BranchInst *back = b.CreateCondBr(b.CreateICmpNE(next, b.getInt32(count)), body, after);
-    // One step is long enough, and unrolled ones take long to compile.
-    keepRolled(back);
-    b.SetInsertPoint(after);
   }
 
   KernelEmitter &emitter;

@@ -28,8 +28,8 @@ SplitPrecision SplitPrecision::of(tile::Precision precision) {
 }
 
 Fragments::Fragments(KernelEmitter &emitter, Value operand, const Layout &layout,
-                     const SplitPrecision *split)
-    : emitter(emitter), inverse(layout), split(split) {
+                     const SplitPrecision *split, ThreadPart moving)
+    : emitter(emitter), layout(layout), inverse(layout), split(split) {
   Type element = cta::elementOf(operand.getType());
   unsigned bits = emitter.memoryTypeOf(element)->getPrimitiveSizeInBits();
   if (split)
@@ -41,9 +41,9 @@ Fragments::Fragments(KernelEmitter &emitter, Value operand, const Layout &layout
     words.resize(layout.numRegisters() / perWord);
   if (auto buffer = dyn_cast<cta::BufferType>(operand.getType()))
     reader.emplace(emitter, layout, buffer.getLayout().getLayout(), element,
-                   emitter.scalar(operand));
+                   emitter.scalar(operand), moving);
   else
-    values = &emitter.registers(operand);
+    values = emitter.registers(operand);
 }
 
 SmallVector<llvm::Value *, 4> Fragments::at(ArrayRef<int64_t> place, unsigned count,
@@ -55,21 +55,44 @@ SmallVector<llvm::Value *, 4> Fragments::at(ArrayRef<int64_t> place, unsigned co
   return result;
 }
 
+Registers Fragments::carried() {
+  if (split)
+    return values;
+  for (unsigned reg = 0; reg < values.size(); reg += perWord)
+    word(reg);
+  return words;
+}
+
+void Fragments::setCarried(ArrayRef<llvm::Value *> now) {
+  (split ? values : words).assign(now.begin(), now.end());
+}
+
+Registers Fragments::movedOn(ArrayRef<llvm::Value *> now, unsigned dim, int64_t length) const {
+  const unsigned each = split ? 1 : perWord;
+  Registers next(now);
+  for (unsigned i = 0; i < now.size(); ++i) {
+    Coordinates place = layout.apply(i * each, 0, 0);
+    place[dim] += length;
+    if (place[dim] < layout.shape()[dim])
+      next[i] = now[inverse(place)[In::Register] / each];
+  }
+  return next;
+}
+
 llvm::Value *Fragments::word(unsigned reg) {
   llvm::Value *&known = words[reg / perWord];
   if (known)
     return known;
   if (reader)
     return known = reader->word(reg);
-  if ((*values)[reg]->getType()->isDoubleTy())
-    return known = (*values)[reg];
-  return known =
-             packWords(emitter.b, ArrayRef(*values).slice(reg, perWord), emitter.b.getInt32Ty());
+  if (values[reg]->getType()->isDoubleTy())
+    return known = values[reg];
+  return known = packWords(emitter.b, ArrayRef(values).slice(reg, perWord), emitter.b.getInt32Ty());
 }
 
 llvm::Value *Fragments::number(unsigned reg) {
   llvm::IRBuilder<> &b = emitter.b;
-  return b.CreateBitCast(reader ? reader->get(reg) : (*values)[reg], b.getFloatTy());
+  return b.CreateBitCast(reader ? reader->get(reg) : values[reg], b.getFloatTy());
 }
 
 Fragments::Parts Fragments::partsOf(llvm::Value *number) {

@@ -25,13 +25,24 @@ struct SplitPrecision {
 /// a buffer when they are first asked for.
 class Fragments {
 public:
-  /// `split` is that of f32 operands, else nullptr.
+  /// `layout` and `split` outlive it; the latter is that of f32 operands, else nullptr. `moving`
+  /// goes to a buffer's addresses, see SharedPlaces.
   Fragments(KernelEmitter &emitter, mlir::Value operand, const Layout &layout,
-            const SplitPrecision *split);
+            const SplitPrecision *split, ThreadPart moving = {});
 
   /// The `count` registers of the instruction's tile at these coordinates, which are consecutive.
   llvm::SmallVector<llvm::Value *, 4> at(llvm::ArrayRef<int64_t> place, unsigned count,
                                          SplitPrecision::Part part = SplitPrecision::Whole);
+
+  /// Whether the operand is a tile in registers.
+  bool isInRegisters() const { return !reader; }
+  /// What a loop over the inner dimension carries of such a tile: its words, or its numbers where
+  /// these are split.
+  Registers carried();
+  /// Has the loop's values take the place of the tile's.
+  void setCarried(llvm::ArrayRef<llvm::Value *> now);
+  /// Those that are `length` further along the inner dimension `dim`; at the end any.
+  Registers movedOn(llvm::ArrayRef<llvm::Value *> now, unsigned dim, int64_t length) const;
 
 private:
   using Parts = std::array<llvm::Value *, 4>;
@@ -42,11 +53,12 @@ private:
   llvm::Value *number(unsigned reg);
 
   KernelEmitter &emitter;
+  const Layout &layout;
   LayoutInverse inverse;
   const SplitPrecision *split;
   unsigned perWord;
   std::optional<SharedReader> reader;
-  const Registers *values = nullptr;
+  Registers values;
   llvm::SmallVector<llvm::Value *, 0> words;
   std::vector<Parts> splitWords;
 };

@@ -4,6 +4,7 @@
 #include "codegen/common/Buffers.h"
 #include "codegen/common/Conversions.h"
 #include "codegen/common/DebugLog.h"
+#include "codegen/common/DotSteps.h"
 #include "codegen/common/Dots.h"
 #include "codegen/common/SmallFloats.h"
 #include "codegen/common/Words.h"
@@ -89,11 +90,17 @@ LogicalResult KernelEmitter::run() {
   b.SetInsertPoint(body);
   if (!source.getBody().hasOneBlock())
     return source.emitError("a kernel's body must be one block");
+  dotSteps = chooseSteps(source, target);
   beginOverlap();
   if (failed(emitBlock(source.getBody().front())))
     return failure();
   debug.finish();
   return success();
+}
+
+std::optional<DotSteps> KernelEmitter::stepsOf(cta::DotOp op) const {
+  auto length = dotSteps.find(op);
+  return length == dotSteps.end() ? std::nullopt : planSteps(op, length->second);
 }
 
 //===-- Partitions ----------------------------------------------------------------------------===//

@@ -32,6 +32,8 @@ struct ThreadPart {
 ThreadPart linearMap(llvm::IRBuilder<> &b, llvm::Value *value, uint32_t mask,
                      llvm::ArrayRef<uint32_t> images);
 
+struct DotSteps;
+
 class KernelEmitter {
 public:
   KernelEmitter(llvm::Module &module, const TargetHooks &hooks, mlir::func::FuncOp function,
@@ -89,6 +91,9 @@ public:
 
   /// The same for a tile's or a scalar's type. Every thread has a scalar: the first one writes it.
   llvm::Value *isWriter(mlir::Type type);
+
+  /// How a dot by matrix instructions loops over K; nothing where it is unrolled.
+  std::optional<DotSteps> stepsOf(cta::DotOp op) const;
 
   /// The address `offset` bytes into the kernel's shared memory.
   llvm::Value *sharedAddress(uint32_t offset);
@@ -177,6 +182,7 @@ private:
   llvm::IRBuilder<> entry;
   KernelDebugInfo debug;
   llvm::DenseMap<mlir::Value, Registers> values;
+  llvm::DenseMap<mlir::Operation *, int64_t> dotSteps; ///< of the dots that loop
   std::map<std::vector<uint32_t>, ThreadPart> threadParts;
   llvm::DenseMap<std::pair<llvm::Value *, uint32_t>, llvm::Value *> combined;
   std::map<std::vector<uint32_t>, std::vector<unsigned>> copies;

@@ -9,6 +9,9 @@
 // Where a target has no asynchronous copies, registers carry the data: the loads of the next use
 // are issued before an iteration computes, and stored into the channel after it.
 //
+// Loads that no buffer is made for stay in registers: the loop carries what the load of its next
+// iteration gives.
+//
 // With one buffer, as for a loop of at most one iteration, and where a producer partition has the
 // copies made, which runs ahead by itself:
 //
@@ -95,6 +98,72 @@ void sink(Operation *op) {
       each->moveBefore(user);
 }
 
+Value numberIn(OpBuilder &builder, scf::ForOp loop, Type type, int64_t value) {
+  return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
+}
+
+/// Whether the loop has any iteration.
+Value isEntered(OpBuilder &builder, scf::ForOp loop) {
+  auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+  return builder.createOrFold<arith::CmpIOp>(loop.getLoc(), less, loop.getLowerBound(),
+                                             loop.getUpperBound());
+}
+
+/// Whether the iteration `count` after that of `iv`, which is in the loop, is in it, too. Nothing
+/// overflows near the ends of the type: as an unsigned number the distance to the end is exact.
+Value isInside(OpBuilder &builder, scf::ForOp loop, Value iv, unsigned count) {
+  Location loc = loop.getLoc();
+  Type type = iv.getType();
+  unsigned bits =
+      type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
+  auto most = builder.getIntegerAttr(type, APInt::getMaxValue(bits).udiv(count));
+  Value left = builder.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(), iv);
+  Value distance = builder.createOrFold<arith::MulIOp>(loc, loop.getStep(),
+                                                       numberIn(builder, loop, type, count));
+  Value inside =
+      builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ugt, left, distance);
+  Value fits =
+      builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, loop.getStep(),
+                                          builder.createOrFold<arith::ConstantOp>(loc, most));
+  return builder.createOrFold<arith::AndIOp>(loc, inside, fits);
+}
+
+/// Lets a load, if it is one, read nothing where not `inside`.
+void narrow(Operation *op, Value inside) {
+  if (constantInt(inside).value_or(0))
+    return;
+  OpBuilder builder(op);
+  auto both = [&](Value condition, Value more) {
+    return condition ? arith::AndIOp::create(builder, op->getLoc(), condition, more).getResult()
+                     : more;
+  };
+  if (auto block = dyn_cast<tile::LoadBlockOp>(op)) {
+    block.getWhenMutable().assign(both(block.getWhen(), inside));
+  } else if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType())) {
+      auto mask = RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding());
+      inside = tile::SplatOp::create(builder, op->getLoc(), mask, inside);
+    }
+    load.getMaskMutable().assign(both(load.getMask(), inside));
+  }
+}
+
+/// A loop that carries these values besides what it does, in place of the loop.
+scf::ForOp withCarried(OpBuilder &builder, scf::ForOp loop, ValueRange more) {
+  SmallVector<Value> inits(loop.getInitArgs());
+  llvm::append_range(inits, more);
+  auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
+                                  loop.getUpperBound(), loop.getStep(), inits);
+  wider.setUnsignedCmp(loop.getUnsignedCmp());
+  wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  wider.getRegion().takeBody(loop.getRegion());
+  for (Value init : more)
+    wider.getBody()->addArgument(init.getType(), loop.getLoc());
+  loop.replaceAllUsesWith(wider.getResults().take_front(loop.getNumResults()));
+  loop.erase();
+  return wider;
+}
+
 /// What a loop computes the addresses and masks of some loads from: operations of its body, in
 /// order, and the numbers of the values it carries.
 class AddressSlice {
@@ -116,6 +185,19 @@ public:
     return sorted;
   }
   ArrayRef<unsigned> carriedNumbers() const { return carried.getArrayRef(); }
+  bool contains(Operation *op) const { return ops.contains(op); }
+
+  /// Computes it for another iteration, which may not be `inside` the loop.
+  void computeAhead(OpBuilder &builder, IRMapping &map, Value inside) const {
+    for (Operation *op : inOrder()) {
+      Operation *clone = builder.clone(*op, map);
+      clone->walk([](Operation *inner) {
+        if (isIntegerDivision(inner))
+          inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
+      });
+      narrow(clone, inside);
+    }
+  }
 
 private:
   void need(Value value) {
@@ -260,26 +342,7 @@ private:
   }
 
   Value number(OpBuilder &builder, Type type, int64_t value) {
-    return arith::ConstantOp::create(builder, loop.getLoc(), builder.getIntegerAttr(type, value));
-  }
-
-  /// Whether the iteration `count` after that of `iv`, which is in the loop, is in it, too. Nothing
-  /// overflows near the ends of the type: as an unsigned number the distance to the end is exact.
-  Value isInside(OpBuilder &builder, Value iv, unsigned count) {
-    Location loc = loop.getLoc();
-    Type type = iv.getType();
-    unsigned bits =
-        type.isIndex() ? IndexType::kInternalStorageBitWidth : type.getIntOrFloatBitWidth();
-    auto most = builder.getIntegerAttr(type, APInt::getMaxValue(bits).udiv(count));
-    Value left = builder.createOrFold<arith::SubIOp>(loc, loop.getUpperBound(), iv);
-    Value distance =
-        builder.createOrFold<arith::MulIOp>(loc, loop.getStep(), number(builder, type, count));
-    Value inside =
-        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ugt, left, distance);
-    Value fits =
-        builder.createOrFold<arith::CmpIOp>(loc, arith::CmpIPredicate::ule, loop.getStep(),
-                                            builder.createOrFold<arith::ConstantOp>(loc, most));
-    return builder.createOrFold<arith::AndIOp>(loc, inside, fits);
+    return numberIn(builder, loop, type, value);
   }
 
   // Issues the first uses. Gives what the loop carries for the slice at the first use it issues
@@ -287,13 +350,11 @@ private:
   SmallVector<Value> prologue(OpBuilder &builder) {
     Location loc = loop.getLoc();
     Type type = loop.getInductionVar().getType();
-    auto less = loop.getUnsignedCmp() ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
-    Value first = loop.getLowerBound();
-    Value entered = builder.createOrFold<arith::CmpIOp>(loc, less, first, loop.getUpperBound());
+    Value first = loop.getLowerBound(), entered = isEntered(builder, loop);
     auto insideOf = [&](unsigned use) {
-      return use == 0
-                 ? entered
-                 : builder.createOrFold<arith::AndIOp>(loc, entered, isInside(builder, first, use));
+      return use == 0 ? entered
+                      : builder.createOrFold<arith::AndIOp>(loc, entered,
+                                                            isInside(builder, loop, first, use));
     };
     auto mapOf = [&](unsigned use) {
       // What is beyond the loop is not used as a place.
@@ -327,20 +388,10 @@ private:
 
   // Lets the loop carry, besides what it does, the values ahead and the numbers of the uses.
   void carryAhead(OpBuilder &builder, ArrayRef<Value> next) {
-    SmallVector<Value> inits(loop.getInitArgs());
-    llvm::append_range(inits, next);
-    inits.append(numCounters, from ? from->uses : number(builder, builder.getI32Type(), 0));
-    auto wider = scf::ForOp::create(builder, loop.getLoc(), loop.getLowerBound(),
-                                    loop.getUpperBound(), loop.getStep(), inits);
-    wider.setUnsignedCmp(loop.getUnsignedCmp());
-    wider->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-    wider.getRegion().takeBody(loop.getRegion());
-    for (Value init : ArrayRef(inits).drop_front(loop.getNumResults()))
-      wider.getBody()->addArgument(init.getType(), loop.getLoc());
-    loop.replaceAllUsesWith(wider.getResults().take_front(loop.getNumResults()));
+    SmallVector<Value> more(next);
+    more.append(numCounters, from ? from->uses : number(builder, builder.getI32Type(), 0));
     numCarried = loop.getNumResults();
-    loop.erase();
-    loop = wider;
+    loop = withCarried(builder, loop, more);
   }
 
   void steadyState() {
@@ -419,7 +470,7 @@ private:
     map.map(iv, tile::createToFit<arith::AddIOp>(builder, loc, iv, distance));
     for (auto [k, n] : llvm::enumerate(slice.carriedNumbers()))
       map.map(loop.getRegionIterArgs()[n], loop.getRegionIterArgs()[numCarried + k]);
-    SmallVector<Value> loaded = issue(builder, map, ahead, isInside(builder, iv, ahead));
+    SmallVector<Value> loaded = issue(builder, map, ahead, isInside(builder, loop, iv, ahead));
     SmallVector<Value> yielded;
     for (unsigned n : slice.carriedNumbers())
       yielded.push_back(map.lookupOrDefault(terminator->getOperand(n)));
@@ -431,14 +482,7 @@ private:
   // Computes the addresses of one iteration and copies what is there, or gives it. Where that
   // iteration is not `inside` the loop nothing may be read, and nobody waits for it.
   SmallVector<Value> issue(OpBuilder &builder, IRMapping &map, unsigned later, Value inside) {
-    for (Operation *op : slice.inOrder()) {
-      Operation *clone = builder.clone(*op, map);
-      clone->walk([](Operation *inner) {
-        if (isIntegerDivision(inner))
-          inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
-      });
-      narrow(clone, inside);
-    }
+    slice.computeAhead(builder, map, inside);
     SmallVector<Value> loaded;
     for (const Group &group : groups)
       llvm::append_range(loaded, issueGroup(builder, group, map, later, inside));
@@ -484,26 +528,6 @@ private:
         loaded = loaded.drop_front();
       }
       cta::CommitOp::create(builder, group.consumer->getLoc(), group.channels, slot);
-    }
-  }
-
-  // Lets a load, if it is one, read nothing where not `inside`.
-  static void narrow(Operation *op, Value inside) {
-    if (constantInt(inside).value_or(0))
-      return;
-    OpBuilder builder(op);
-    auto both = [&](Value condition, Value more) {
-      return condition ? arith::AndIOp::create(builder, op->getLoc(), condition, more).getResult()
-                       : more;
-    };
-    if (auto block = dyn_cast<tile::LoadBlockOp>(op)) {
-      block.getWhenMutable().assign(both(block.getWhen(), inside));
-    } else if (auto load = dyn_cast<tile::LoadOp>(op)) {
-      if (auto type = dyn_cast<RankedTensorType>(load.getPtr().getType())) {
-        auto mask = RankedTensorType::get(type.getShape(), inside.getType(), type.getEncoding());
-        inside = tile::SplatOp::create(builder, op->getLoc(), mask, inside);
-      }
-      load.getMaskMutable().assign(both(load.getMask(), inside));
     }
   }
 
@@ -604,6 +628,54 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
 }
 
 SmallVector<Ring> fetchAhead(const LoopPlan &plan) { return Pipeline(plan).run(); }
+
+void loadAhead(scf::ForOp loop, ArrayRef<Operation *> loads) {
+  AddressSlice slice(loop);
+  for (Operation *load : loads)
+    slice.add(load);
+  const ArrayRef<unsigned> carried = slice.carriedNumbers();
+  // Gives what the loop carries on: what the slice does, and what is loaded.
+  auto issue = [&](OpBuilder &builder, IRMapping &map, Value inside) {
+    slice.computeAhead(builder, map, inside);
+    SmallVector<Value> next;
+    for (unsigned n : carried)
+      next.push_back(map.lookupOrDefault(loop.getYieldedValues()[n]));
+    for (Operation *load : loads) {
+      Operation *ahead = builder.clone(*load, map);
+      narrow(ahead, inside);
+      next.push_back(ahead->getResult(0));
+    }
+    return next;
+  };
+  OpBuilder builder(loop);
+  IRMapping first;
+  first.map(loop.getInductionVar(), loop.getLowerBound());
+  first.map(loop.getRegionIterArgs(), loop.getInitArgs());
+  const SmallVector<Value> inits = issue(builder, first, isEntered(builder, loop));
+  const unsigned own = loop.getNumResults();
+  loop = withCarried(builder, loop, inits);
+  const auto arguments = loop.getRegionIterArgs().drop_front(own);
+
+  builder.setInsertionPointToStart(loop.getBody());
+  Value iv = loop.getInductionVar();
+  IRMapping next;
+  next.map(iv, tile::createToFit<arith::AddIOp>(builder, loop.getLoc(), iv, loop.getStep()));
+  for (auto [k, n] : llvm::enumerate(carried))
+    next.map(loop.getRegionIterArgs()[n], arguments[k]);
+  const SmallVector<Value> yielded = issue(builder, next, isInside(builder, loop, iv, 1));
+  Operation *terminator = loop.getBody()->getTerminator();
+  terminator->insertOperands(terminator->getNumOperands(), yielded);
+  for (auto [load, value] : llvm::zip_equal(loads, arguments.take_back(loads.size())))
+    load->getResult(0).replaceAllUsesWith(value);
+  for (Operation *load : loads)
+    load->erase();
+}
+
+bool followsFrom(scf::ForOp loop, Operation *load, Operation *other) {
+  AddressSlice slice(loop);
+  slice.add(load);
+  return slice.contains(other);
+}
 
 bool followsCarried(scf::ForOp loop, Operation *load) {
   AddressSlice slice(loop);

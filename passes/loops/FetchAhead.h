@@ -70,6 +70,13 @@ struct Ring {
 /// registers do with one.
 llvm::SmallVector<Ring> fetchAhead(const LoopPlan &plan);
 
+/// Has the loop make these loads of its body one iteration ahead, and carry what they give in
+/// registers. Replaces the loop.
+void loadAhead(mlir::scf::ForOp loop, llvm::ArrayRef<mlir::Operation *> loads);
+
+/// Whether the loop computes the address of one load from what the other gives.
+bool followsFrom(mlir::scf::ForOp loop, mlir::Operation *load, mlir::Operation *other);
+
 /// Whether the loop computes the addresses of a load from what it carries.
 bool followsCarried(mlir::scf::ForOp loop, mlir::Operation *load);
 

@@ -123,7 +123,9 @@ public:
 
   LoopPlan run() {
     fetchOperands();
-    if (target.asyncCopy) {
+    if (loop->hasAttr(cta::stagesAttr) && !anyIn(loop, [](cta::DotOp) { return true; })) {
+      fetchOthers();
+    } else if (target.asyncCopy) {
       plan.depth = loop->hasAttr(onceAttr) ? 1 : plan.stages;
       const ComputedFrom computed = computedFrom();
       fetchComputedFrom(computed.loads);
@@ -148,7 +150,7 @@ public:
         remark(load.load, "this load goes to shared memory in its own iteration: there is no room "
                           "to keep its buffer");
     }
-    if (plan.loads.empty() && loop->hasAttr(cta::stagesAttr))
+    if (plan.loads.empty() && plan.carried.empty() && loop->hasAttr(cta::stagesAttr))
       remark(loop, "a hint has no effect: stages: no load of this loop is fetched ahead");
     return std::move(plan);
   }
@@ -208,6 +210,72 @@ private:
       else
         remark(load, "this load stays in its loop, not ahead of it: " + why);
     }
+  }
+
+  /// In a loop without dots, all loads of its body: copied to shared memory, so that as many
+  /// iterations as it has stages are in flight, or made one iteration ahead in registers, where two
+  /// stages are asked for or nothing can be copied.
+  void fetchOthers() {
+    SmallVector<Operation *> loads;
+    for (Operation &op : loop.getBody()->without_terminator())
+      if (isLoad(&op) && !op.use_empty())
+        loads.push_back(&op);
+    // What an address follows from is loaded ahead with the load that it is for.
+    llvm::erase_if(loads, [&](Operation *load) {
+      return llvm::any_of(
+          loads, [&](Operation *other) { return other != load && followsFrom(loop, other, load); });
+    });
+    for (Operation *load : loads) {
+      std::string why = whyNotAhead(loop, load, Producer::Registers, addresses);
+      if (!why.empty())
+        remark(load, "this load stays in its loop, not ahead of it: " + why);
+      else if (whyNotCopied(load).empty())
+        fetch(load, load->getResult(0), tileOf(load));
+      else
+        plan.carried.push_back(load);
+    }
+    plan.depth = resources.depthThatFits(plan.loads, plan.stages, loop);
+    if (plan.depth < std::min(plan.stages, 3u)) // no further ahead than registers are
+      for (const FetchedLoad &load : std::exchange(plan.loads, {}))
+        plan.carried.push_back(load.load);
+    if (!plan.loads.empty())
+      sayHowDeep(plan.depth, "in shared memory");
+    leaveToRegisters();
+  }
+
+  std::string whyNotCopied(Operation *load) {
+    if (plan.stages == 2)
+      return "registers do the same for two stages";
+    if (!target.asyncCopy)
+      return "the chip has no asynchronous copies";
+    if (!isa<RankedTensorType>(load->getResult(0).getType()))
+      return "it is one number";
+    if (Type element = tile::elementType(load->getResult(0).getType());
+        !element.isIntOrFloat() || element.isInteger(1))
+      return "its elements are no numbers";
+    if (hasChannelsByHand(kernel))
+      return "the kernel states its copies";
+    std::string why = whyNotAsync(load);
+    return why.empty() ? whyNotAhead(loop, load, Producer::Copies, addresses) : why;
+  }
+
+  /// Leaves the last of the loads that registers are to carry in the loop, as far as these do not
+  /// hold them, and says how far ahead the others are.
+  void leaveToRegisters() {
+    SmallVector<Type> held(loop.getResultTypes());
+    llvm::erase_if(plan.carried, [&](Operation *load) {
+      const Type type = load->getResult(0).getType();
+      held.append({type, type});
+      if (registersHold(loop, held, besideTiles::least, target))
+        return false;
+      held.truncate(held.size() - 2);
+      remark(load, "this load stays in its loop, not ahead of it: registers do not hold what two "
+                   "iterations load");
+      return true;
+    });
+    if (plan.stages > 2)
+      for (Operation *load : plan.carried)
+        remark(load, "this load is one iteration ahead, in registers: " + whyNotCopied(load));
   }
 
   /// What dots do not read themselves is not what stages are for: it stays in the loop where shared

@@ -39,7 +39,9 @@ struct LoopPlan {
   Producer producer = Producer::Copies;
   /// Whether the copy engine makes the copies of all of them.
   bool byEngine = false;
-  /// Slots of their rings. A load may have one more, for a dot in flight, or one alone.
+  /// Its other loads that are made ahead: by one iteration, in registers.
+  llvm::SmallVector<mlir::Operation *> carried = {};
+  /// Slots of the rings. A load may have one more, for a dot in flight, or one alone.
   unsigned depth = 0;
   /// The ring of a loop before that this one's only load goes on with; null where it has its own.
   const Ring *continued = nullptr;

@@ -87,8 +87,11 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     OpBuilder builder(plan.loop);
     for (cta::DotOp dot : plan.inFlight)
       dot->setAttr(inFlightAttr, builder.getUnitAttr());
-    if (plan.loads.empty())
-      return false;
+    if (plan.loads.empty()) {
+      if (!plan.carried.empty())
+        loadAhead(plan.loop, plan.carried);
+      return !plan.carried.empty();
+    }
     if (plan.takesTurns)
       plan.loop->setAttr(takesTurnsAttr, builder.getUnitAttr());
     for (FetchedLoad &load : plan.loads) {
@@ -100,6 +103,8 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
           !load.hasLines() && isSharedInCluster(block, block, *load.tensor, load.buffer, target);
     }
     const SmallVector<Ring> made = fetchAhead(plan);
+    if (!plan.carried.empty())
+      loadAhead(cast<scf::ForOp>(plan.carried.front()->getParentOp()), plan.carried);
     if (plan.continued)
       rings.erase(plan.continued);
     if (plan.producer == Producer::Partition)

@@ -170,4 +170,42 @@ TEST(Dots, OfQuantisedWeightsFetchThem) {
   }
 }
 
+/// Matrix instructions in the code of a sum of `count` products of 64x64x64.
+std::size_t instructionsOf(const char *target, int count, Precision precision) {
+  Kernel kernel{"several", [=](View<const float, 3> a, View<const float, 3> b, View<float, 2> c) {
+                  auto sums = zeros<float>(64, 64);
+                  auto matrix = [](View<const float, 3> x, int i) {
+                    return reshape(x.tile(1, 64, 64).load(i, 0, 0), 64, 64);
+                  };
+                  for (int i = 0; i < count; ++i)
+                    sums = dot(matrix(a, i), matrix(b, i), sums, precision);
+                  c.tile(64, 64).store(0, 0, sums);
+                }};
+  const Tensor<float, 3> operand(nullptr, {64, 64, 64}, {64 * 64, 64, 1});
+  const bool isAmd = std::string_view(target).starts_with("gfx");
+  const std::string text = kernel.emit(target, isAmd ? "amdgcn" : "ptx", operand, operand,
+                                       Tensor<float, 2>(nullptr, {64, 64}, {64, 1}));
+  const std::string name = isAmd ? "v_mfma" : "mma.sync";
+  std::size_t found = 0;
+  for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1))
+    ++found;
+  return found;
+}
+
+// Few dots are unrolled. The code of many has a bound, until each dot has come down to one
+// instruction of K.
+TEST(Dots, OfLargeKernelsLoopOverK) {
+  for (const char *target : {"sm_80", "sm_90a"}) {
+    SCOPED_TRACE(target);
+    const std::size_t one = 8 * 8 * 3;
+    EXPECT_EQ(instructionsOf(target, 1, Precision::tf32x3), one);
+    EXPECT_EQ(instructionsOf(target, 2, Precision::tf32), 2 * one / 3);
+    EXPECT_LT(instructionsOf(target, 8, Precision::tf32x3), 4 * one);
+    EXPECT_LT(instructionsOf(target, 16, Precision::tf32x3), 4 * one);
+  }
+  const std::size_t one = instructionsOf("gfx942", 1, Precision::bf16x6);
+  EXPECT_GT(one, 0u);
+  EXPECT_LT(instructionsOf("gfx942", 16, Precision::bf16x6), 8 * one);
+}
+
 } // namespace

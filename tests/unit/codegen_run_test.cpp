@@ -261,7 +261,7 @@ TEST_P(CodegenRun, ReducesRowsAndColumns) {
 // c = a · b for whole tiles, with a loop over the inner dimension.
 const char matmul[] = R"(
 func.func @matmul(%a: !tile.ptr<$T> {tile.divisible = 16 : i64}, %b: !tile.ptr<$T> {tile.divisible = 16 : i64}, %c: !tile.ptr<$S> {tile.divisible = 16 : i64},
-    %m: i32, %n: i32, %k: i32) attributes {tile.kernel} {
+    %m: i32, %n: i32, %k: i32) attributes {tile.kernel$attributes} {
   %i = tile.program_id 0
   %j = tile.program_id 1
   %c0 = arith.constant 0 : i32
@@ -288,18 +288,23 @@ func.func @matmul(%a: !tile.ptr<$T> {tile.divisible = 16 : i64}, %b: !tile.ptr<$
 struct DotCase {
   int bm, bn, bk, m, n, k;
   unsigned warps, stages;
+  int instructions = 0; ///< of dots, from which on they loop over K; 0: as usual
 };
 
 std::string matmulText(const DotCase &c, const std::string &type, const std::string &sum,
                        const std::string &precision = "") {
   auto text = [](int number) { return std::to_string(number); };
-  return with(matmul, {{"BM", text(c.bm)},
-                       {"BN", text(c.bn)},
-                       {"BK", text(c.bk)},
-                       {"T", type},
-                       {"S", sum},
-                       {"zero", sum == "i32" ? "0" : "0.0"},
-                       {"precision", precision}});
+  return with(
+      matmul,
+      {{"BM", text(c.bm)},
+       {"BN", text(c.bn)},
+       {"BK", text(c.bk)},
+       {"T", type},
+       {"S", sum},
+       {"zero", sum == "i32" ? "0" : "0.0"},
+       {"attributes",
+        c.instructions ? ", cta.dot_instructions = " + text(c.instructions) + " : i32" : ""},
+       {"precision", precision}});
 }
 
 template <class T, class S>
@@ -347,6 +352,24 @@ TEST_P(CodegenRun, MultipliesOtherTypes) {
   checkMatmul<double, double>(GetParam(), c, "f64", "f64");
   checkMatmul<float8_e4m3, float>(GetParam(), c, "f8E4M3FN", "f32");
   checkMatmul<float8_e5m2, float>(GetParam(), c, "f8E5M2", "f32");
+}
+
+// The shortest steps that operands allow, and longer ones.
+TEST_P(CodegenRun, MultipliesInSteps) {
+  for (const DotCase &c : {DotCase{32, 32, 64, 64, 64, 128, 4, 2, 1},
+                           {64, 32, 128, 100, 50, 170, 2, 1, 40},
+                           {32, 48, 64, 32, 96, 128, 4, 3, 30}}) {
+    checkMatmul<half, float>(GetParam(), c, "f16", "f32");
+    checkMatmul<float, float>(GetParam(), c, "f32", "f32");
+  }
+  DotCase c{32, 64, 128, 64, 64, 200, 4, 2, 1};
+  checkMatmul<int8_t, int32_t>(GetParam(), c, "i8", "i32");
+  checkMatmul<float8_e4m3, float>(GetParam(), c, "f8E4M3FN", "f32");
+  c.bk = 32;
+  checkMatmul<double, double>(GetParam(), c, "f64", "f64");
+  for (int precision : {2, 3, 4})
+    checkMatmul<float, float>(GetParam(), c, "f32", "f32",
+                              "{precision = " + std::to_string(precision) + " : i32}");
 }
 
 } // namespace

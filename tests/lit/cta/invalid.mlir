@@ -292,3 +292,13 @@ func.func @partition_without_a_block() {
   }) : () -> ()
   return
 }
+
+// -----
+
+#rows = #cta.layout<"8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
+!ptrs = tensor<8x4x!tile.ptr<f32>, #rows>
+func.func @of_block_of_another_rank(%p: !ptrs, %base: !tile.ptr<f32>, %n: i32) {
+  // expected-error @+1 {{'cta.of_block' op takes one extent, stride and offset for each dimension of the tile}}
+  %0 = cta.of_block %p in %base, [%n, %n], [%n, %n] at [%n] : !ptrs, !tile.ptr<f32>, [i32, i32], [i32, i32], [i32]
+  return
+}

@@ -104,6 +104,82 @@ TEST_P(Loops, ConstantBounds) {
   EXPECT_EQ(out.download(), (std::vector<int>{sum + 21, 10741, 24}));
 }
 
+//===-- Loads ahead -------------------------------------------------------------------------===//
+
+struct Ahead {
+  int stages = 0, width = 64, unroll = 0;
+};
+SECTILE_CONFIG(Ahead, stages, width, unroll)
+
+/// Sums rows of x chunk by chunk, times a page of a table that memory names, beyond whose end there
+/// are ones, plus a number; the pointer to the numbers is one that the loop carries.
+sc::Kernel loadsAhead{
+    "loads_ahead", [](sc::View<const float, 2> x, sc::Ptr<const float> table, sc::Int size,
+                      sc::Ptr<const int> pages, sc::Ptr<const sc::half> numbers,
+                      sc::View<float, 2> out, sc::Int begin, sc::Int end, const Ahead &form) {
+      auto row = sc::program_id(0);
+      auto sums = sc::zeros<float>(form.width);
+      sc::Ptr<const sc::half> number = numbers + begin;
+      sc::Tile<float> largest = 0;
+      for (auto i : sc::range(begin, end, {.stages = form.stages, .unroll = form.unroll})) {
+        auto chunk = x.at(row).tile(form.width).load(i);
+        auto at = sc::cast<int>(sc::load(pages + i)) * form.width + sc::arange(0, form.width);
+        auto page = sc::load(table + at, at < size, 1.0f);
+        sums += chunk * page + sc::cast<float>(sc::load(number));
+        largest = sc::maximum(largest, sc::max(chunk));
+        number = number + 1;
+      }
+      out.tile(1, form.width).store(row, 0, sc::expand(sums + largest, 0));
+    }};
+
+TEST_P(Loops, LoadsRunAhead) {
+  constexpr int rows = 3, chunks = 7;
+  for (const Ahead form :
+       {Ahead{2, 64}, {3, 64}, {4, 256}, {3, 48}, {2, 16}, {5, 512}, {3, 128, 2}, {2, 128, 3}}) {
+    const int columns = chunks * form.width - 5, size = 4 * form.width - 9;
+    std::vector<float> x, table;
+    std::vector<int> pages;
+    std::vector<sc::half> numbers;
+    for (int i = 0; i < rows * columns; ++i)
+      x.push_back(static_cast<float>(i * 31 % 17 - 8));
+    for (int i = 0; i < size; ++i)
+      table.push_back(static_cast<float>(i * 7 % 5));
+    for (int i = 0; i < chunks; ++i) {
+      pages.push_back(i * 5 % 4);
+      numbers.push_back(sc::half(static_cast<float>(i)));
+    }
+    auto xs = device.upload(x), tables = device.upload(table);
+    auto places = device.upload(pages);
+    auto halves = device.upload(numbers);
+    for (auto [begin, end] : {std::pair{0, chunks}, {2, 3}, {1, 5}, {4, 4}, {6, 2}}) {
+      SCOPED_TRACE("stages " + std::to_string(form.stages) + " width " +
+                   std::to_string(form.width) + " from " + std::to_string(begin) + " to " +
+                   std::to_string(end));
+      auto out = device.upload(std::vector<float>(static_cast<size_t>(rows * form.width), -1));
+      loadsAhead.launch(device.stream(), rows, sc::tensor(xs, {rows, columns}), tables, size,
+                        places, halves, sc::tensor(out, {rows, form.width}), begin, end, form);
+      std::vector<float> want;
+      for (int row = 0; row < rows; ++row) {
+        float largest = 0;
+        std::vector<float> sums(static_cast<size_t>(form.width));
+        for (int i = begin; i < end; ++i)
+          for (int k = 0; k < form.width; ++k) {
+            const int column = i * form.width + k,
+                      at = pages[static_cast<size_t>(i)] * form.width + k;
+            const float value =
+                column < columns ? x[static_cast<size_t>(row * columns + column)] : 0.0f;
+            sums[static_cast<size_t>(k)] +=
+                value * (at < size ? table[static_cast<size_t>(at)] : 1.0f) + static_cast<float>(i);
+            largest = std::max(largest, value);
+          }
+        for (float sum : sums)
+          want.push_back(sum + largest);
+      }
+      ASSERT_EQ(out.download(), want);
+    }
+  }
+}
+
 //===-- Tiles -------------------------------------------------------------------------------===//
 
 /// Rows whose sum is halved until it is below a bound, tile by tile of different extents.
