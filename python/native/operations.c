@@ -250,6 +250,28 @@ static PyObject *named_result(const operation *self, PyObject *tuple) {
   return result;
 }
 
+// Whether a transform of torch.func is on, which has to see calls: they go by its own way then.
+static bool is_transformed(void) {
+  static PyObject *is_active; // torch's function, or None
+  if (!is_active) {
+    PyObject *torch = PyImport_ImportModule("torch._C");
+    is_active = torch ? PyObject_GetAttrString(torch, "_are_functorch_transforms_active") : NULL;
+    Py_XDECREF(torch);
+    if (!is_active) {
+      PyErr_Clear();
+      is_active = Py_None;
+      Py_INCREF(is_active);
+    }
+  }
+  if (is_active == Py_None)
+    return false; // then the function that records asks itself
+  PyObject *answer = PyObject_CallObject(is_active, NULL);
+  const bool is = !answer || PyObject_IsTrue(answer) != 0;
+  PyErr_Clear();
+  Py_XDECREF(answer);
+  return is;
+}
+
 // The call as torch records it, without an operator's cost.
 static PyObject *call_with_gradient(operation *self, const call *of, PyObject *const *values,
                                     Py_ssize_t count, PyObject *words) {
@@ -399,7 +421,7 @@ static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssiz
     return call_operator(self, module, values, count, words);
   switch (wants_gradient(self, of)) {
   case 1:
-    if (is_plain(self, of))
+    if (is_plain(self, of) && !is_transformed())
       return call_with_gradient(self, of, values, count, words);
     return call_operator(self, "sectile.torch", values, count, words);
   case -1:
