@@ -9,7 +9,8 @@ RUN git config --global --add safe.directory /src && ./dev package
 
 FROM debian:12-slim AS runtime
 RUN --mount=type=bind,from=packages,source=/src/dist,target=/dist apt-get update && \
-    apt-get install -y --no-install-recommends /dist/libsectile-rt*.deb /dist/libsectile-kernels*.deb && \
+    apt-get install -y --no-install-recommends \
+      /dist/libsectile-rt*.deb /dist/libsectile-vgpu*.deb /dist/libsectile-kernels*.deb && \
     rm -rf /var/lib/apt/lists/*
 
 FROM runtime AS sectile

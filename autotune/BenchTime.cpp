@@ -1,6 +1,6 @@
 // Timing work: by the device's events, or by the cost model where there is no time.
 #include "autotune/Measure.h"
-#include "jit/virtual/VirtualDevice.h"
+#include "vgpu/VirtualDevice.h"
 #include <algorithm>
 #include <cmath>
 #include <sectile/bench.h>

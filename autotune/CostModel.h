@@ -4,8 +4,8 @@
 #define SECTILE_AUTOTUNE_COSTMODEL_H
 
 #include "ir/Target.h"
-#include "jit/virtual/Counters.h"
 #include "runtime/MachineModel.h"
+#include "vgpu/Counters.h"
 
 namespace sectile::autotune {
 

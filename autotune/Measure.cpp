@@ -1,7 +1,7 @@
 // Runs of one candidate.
 #include "autotune/Measure.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "runtime/LaunchAccess.h"
+#include "vgpu/VirtualDevice.h"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -4,8 +4,8 @@
 #define SECTILE_AUTOTUNE_PREDICT_H
 
 #include "ir/Target.h"
-#include "jit/virtual/Counters.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "vgpu/Counters.h"
 #include <sectile/kernel.h>
 
 namespace sectile::autotune {

@@ -1,7 +1,7 @@
 // Measures the virtual GPU.
 #include "bench/Virtual.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Use.h"
+#include "vgpu/VirtualDevice.h"
 #include <chrono>
 #include <sectile/error.h>
 

@@ -2,11 +2,12 @@
 #
 # sectile_add_bundle(NAME
 #   SOURCES source...        # with one SECTILE_BUNDLE or several
-#   TARGETS target...        # chips, as sm_90a gfx942; virtual:sm_90a for a virtual device of this machine
+#   TARGETS target...        # chips, as sm_90a gfx942; virtual:sm_90a for a virtual device
 #   [KERNELS]                # the sources call kernels of Sectile's library
 #   [EMBED | FILE path]      # the bundle is in the library (the default), or a file beside the program or library that
 #                            # NAME is linked into; an absolute path is taken as it is
 #   [TUNING [target=]file...] # measurements (`sectile cache export`) that choose configurations
+#   [HEADER name.h]          # functions of C for the kernels, which those who link NAME include; takes KERNELS
 #   [CUBIN]                  # machine code of NVIDIA's chips beside PTX; needs ptxas
 #   [COMPRESS]               # the code; the program then needs libzstd.so.1
 #   [LIBRARIES library...])  # what the sources need beside Sectile
@@ -17,7 +18,7 @@
 set(SECTILE_BUNDLE_TEMPLATE ${CMAKE_CURRENT_LIST_DIR}/SectileBundle.cpp.in)
 
 function(sectile_add_bundle name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "KERNELS;EMBED;CUBIN;COMPRESS" "FILE" "SOURCES;TARGETS;TUNING;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "KERNELS;EMBED;CUBIN;COMPRESS" "FILE;HEADER" "SOURCES;TARGETS;TUNING;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "sectile_add_bundle(${name}): there is no argument '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -28,6 +29,10 @@ function(sectile_add_bundle name)
   endforeach()
   if(arg_EMBED AND arg_FILE)
     message(FATAL_ERROR "sectile_add_bundle(${name}): a bundle is in the library (EMBED) or a file (FILE), not both")
+  endif()
+
+  if(arg_HEADER AND NOT arg_KERNELS)
+    message(FATAL_ERROR "sectile_add_bundle(${name}): HEADER needs KERNELS: that library has the C interface")
   endif()
 
   # With the compiler. A module, so that sources with a main function may take part.
@@ -71,6 +76,14 @@ function(sectile_add_bundle name)
   if(arg_COMPRESS)
     list(APPEND options --compress)
   endif()
+  set(header)
+  if(arg_HEADER)
+    set(header ${CMAKE_CURRENT_BINARY_DIR}/${name}_header/${arg_HEADER})
+    cmake_path(GET header PARENT_PATH header_folder)
+    file(MAKE_DIRECTORY ${header_folder})
+    list(APPEND options --header=${header})
+    target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}/${name}_header>)
+  endif()
   set(measurements)
   foreach(tuning IN LISTS arg_TUNING)
     string(REGEX MATCH "^[^=/]*=" target "${tuning}")
@@ -80,7 +93,7 @@ function(sectile_add_bundle name)
     list(APPEND options --tuning=${target}${file})
   endforeach()
   list(JOIN arg_TARGETS "," targets)
-  add_custom_command(OUTPUT ${path}
+  add_custom_command(OUTPUT ${path} ${header}
     COMMAND Sectile::program --load $<TARGET_FILE:${generator}> build --target ${targets} ${options} -o ${path}
     DEPENDS ${generator} ${measurements}
     COMMENT "Compiling the bundle of ${name} for ${targets}" VERBATIM)

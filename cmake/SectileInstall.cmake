@@ -20,12 +20,14 @@ option(SECTILE_RELOCATABLE "Installed programs and libraries find each other by 
 set_target_properties(sectile PROPERTIES INSTALL_RPATH "${LLVM_LIBRARY_DIR}")
 if(SECTILE_RELOCATABLE)
   set_target_properties(sectile PROPERTIES INSTALL_RPATH "$ORIGIN;${LLVM_LIBRARY_DIR}")
-  set_target_properties(sectile_sealed PROPERTIES INSTALL_RPATH "$ORIGIN")
+  set_target_properties(sectile_sealed sectile_vgpu PROPERTIES INSTALL_RPATH "$ORIGIN")
   set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 endif()
 
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Nobody links it.
+install(TARGETS sectile_vgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 # CMake's sectile_add_bundle runs Sectile::program.
 set_target_properties(sectile_cli PROPERTIES EXPORT_NAME program)
 install(TARGETS sectile_cli EXPORT SectileTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -61,7 +63,7 @@ install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cp
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
 
 # What has to be built for an install: no tests.
-add_custom_target(sectile_installed DEPENDS sectile sectile_rt sectile_sealed sectile_cli sectile-opt)
+add_custom_target(sectile_installed DEPENDS sectile sectile_rt sectile_sealed sectile_vgpu sectile_cli sectile-opt)
 if(TARGET sectile_generated)
   add_dependencies(sectile_installed sectile_generated)
 endif()

@@ -3,6 +3,13 @@
 set_property(GLOBAL PROPERTY SECTILE_PARTS "")
 set_property(GLOBAL PROPERTY SECTILE_RUNTIME_PARTS "")
 set_property(GLOBAL PROPERTY SECTILE_SEALED_PARTS "")
+set_property(GLOBAL PROPERTY SECTILE_VIRTUAL_PARTS "")
+
+# What the names of shared libraries end with. Before 1.0 a minor version may change what it likes.
+set(SECTILE_ABI ${PROJECT_VERSION_MAJOR})
+if(SECTILE_ABI EQUAL 0)
+  set(SECTILE_ABI 0.${PROJECT_VERSION_MINOR})
+endif()
 
 # Where public headers (<sectile/...>) lie: in the parts, and the generated version.h.
 configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/include/sectile/version.h)
@@ -45,7 +52,15 @@ function(sectile_runtime_part name)
   set_property(GLOBAL APPEND PROPERTY SECTILE_RUNTIME_PARTS sectile_${name})
 endfunction()
 
-# sectile_sealed_part(name source...): the same for the library that sealed programs have, made small.
+# sectile_virtual_part(name source...): adds them to libsectile and to libsectile_vgpu.
+function(sectile_virtual_part name)
+  sectile_without_llvm(sectile_${name} ${ARGN})
+  foreach(list SECTILE_PARTS SECTILE_VIRTUAL_PARTS)
+    set_property(GLOBAL APPEND PROPERTY ${list} sectile_${name})
+  endforeach()
+endfunction()
+
+# sectile_sealed_part(name source...): adds them to the library that sealed programs have, made small.
 function(sectile_sealed_part name)
   sectile_without_llvm(sectile_${name} ${ARGN})
   target_compile_definitions(sectile_${name} PRIVATE SECTILE_SEALED)
@@ -108,14 +123,9 @@ endfunction()
 
 # One that is installed.
 function(sectile_public_library target)
-  # Before 1.0 a minor version may change what it likes.
-  set(abi ${PROJECT_VERSION_MAJOR})
-  if(abi EQUAL 0)
-    set(abi 0.${PROJECT_VERSION_MINOR})
-  endif()
   sectile_shared_library(${target} ${ARGN})
   add_library(Sectile::${target} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi})
+  set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${SECTILE_ABI})
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
@@ -131,6 +141,15 @@ function(sectile_library)
     LINKER:-z,pack-relative-relocs $<$<CXX_COMPILER_ID:Clang>:LINKER:--icf=safe>)
   set_property(TARGET sectile_rt APPEND PROPERTY LINK_DEPENDS ${names})
   target_link_libraries(sectile_rt PRIVATE ${CMAKE_DL_LIBS})
+
+  # What the runtime opens for a virtual device where there is no compiler.
+  get_property(virtual GLOBAL PROPERTY SECTILE_VIRTUAL_PARTS)
+  sectile_public_library(sectile_vgpu ${virtual})
+  set(names ${PROJECT_SOURCE_DIR}/cmake/vgpu.map)
+  target_link_options(sectile_vgpu PRIVATE LINKER:--version-script=${names} LINKER:--gc-sections
+    LINKER:-z,pack-relative-relocs)
+  set_property(TARGET sectile_vgpu APPEND PROPERTY LINK_DEPENDS ${names})
+  target_link_libraries(sectile_vgpu PRIVATE sectile_rt ${CMAKE_DL_LIBS})
 
   sectile_public_library(sectile ${parts})
   target_link_libraries(sectile PUBLIC sectile_rt PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})

@@ -1,6 +1,7 @@
 # The library for machines without LLVM 22: all of libsectile and libsectile_rt, with LLVM, MLIR, lld and the C++ library
 # inside, as one file that needs glibc 2.34 alone. It exports the C interface and nothing of C++, as its C++ library is
-# its own. The Python wheel carries it. Not part of the default build: `./dev wheel` builds it.
+# its own. The Python wheel and the tarball carry it. Not part of the default build: `./dev wheel` and `./dev tarball`
+# build it.
 
 # A library links what some function of it refers to, and lld refers to all of LLVM's code generators. Ours are these;
 # the initialisers of the others become empty, so that 45 MB stay outside.
@@ -56,3 +57,12 @@ target_link_libraries(sectile_static_cli PRIVATE sectile_static sectile_warnings
 target_link_options(sectile_static_cli PRIVATE LINKER:--as-needed,--strip-all)
 set_target_properties(sectile_static_cli PROPERTIES OUTPUT_NAME sectile EXCLUDE_FROM_ALL ON
   RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/static/bin BUILD_RPATH_USE_ORIGIN ON)
+
+# Both, for machines without Python. `./dev tarball` builds it.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_custom_target(sectile_tarball
+  COMMAND Python3::Interpreter -B ${PROJECT_SOURCE_DIR}/packaging/tarball.py --version ${PROJECT_VERSION}
+    --library $<TARGET_FILE:sectile_static> --program $<TARGET_FILE:sectile_static_cli>
+    --headers ${SECTILE_PUBLIC_INCLUDES} --into ${PROJECT_BINARY_DIR}/dist
+  DEPENDS sectile_static_cli ${PROJECT_SOURCE_DIR}/packaging/tarball.py
+  COMMENT "Making the tarball" VERBATIM)

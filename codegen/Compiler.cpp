@@ -9,6 +9,7 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
 #include "codegen/virtual/HostCompiler.h"
+#include "codegen/virtual/HostLinker.h"
 #include "ir/cta/Cta.h"
 #include "ir/cta/TensorMap.h"
 #include "mlir/IR/Diagnostics.h"
@@ -34,8 +35,10 @@ using llvm::Expected, llvm::StringRef;
 
 namespace sectile {
 
-static constexpr StringRef formNames[] = {"tile",  "cta",    "llvm",  "ptx",
-                                          "cubin", "amdgcn", "hsaco", "virtual"};
+static constexpr StringRef formNames[] = {"tile",   "cta",   "llvm",    "ptx",    "cubin",
+                                          "amdgcn", "hsaco", "virtual", "virtual"};
+
+static bool isVirtual(Form form) { return form >= Form::Virtual; }
 
 StringRef formName(Form form) { return formNames[static_cast<unsigned>(form)]; }
 
@@ -254,7 +257,7 @@ llvm::Error Compilation::emitAndOptimize(Form form) {
       module.getContext(),
       [&]() -> LogicalResult {
         auto emitted = emitLLVM(module, target, llvmContext,
-                                /*reportsDivisors=*/form == Form::Virtual);
+                                /*reportsDivisors=*/isVirtual(form));
         if (failed(emitted))
           return mlir::failure();
         llvmModule = std::move(*emitted);
@@ -302,7 +305,7 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
                                 std::vector<Remark> *remarks) {
   Compilation compilation(module, target, options, times, remarks);
   if (form > Form::Tile)
-    if (llvm::Error error = resolveAssembly(module, target, form == Form::Virtual))
+    if (llvm::Error error = resolveAssembly(module, target, isVirtual(form)))
       return error;
   if (llvm::Error error = compilation.runPasses(form == Form::Tile ? Stage::Tile : Stage::Cta))
     return error;
@@ -316,11 +319,22 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     llvm::raw_string_ostream(text) << *compilation.llvmModule;
     return text;
   }
-  case Form::Virtual: {
-    auto object = vgpu::compileForHost(*compilation.llvmModule);
+  case Form::Virtual:
+  case Form::VirtualShared: {
+    const bool isShared = form == Form::VirtualShared;
+    auto object =
+        vgpu::compileForHost(*compilation.llvmModule, {.cpu = isShared ? vgpu::portableCpu : ""});
     compilation.watch.mark("host");
     if (!object)
       return object.takeError();
+    if (isShared) {
+      auto linked = vgpu::linkForBundle(object->object);
+      compilation.watch.mark("lld");
+      if (!linked)
+        return linked.takeError();
+      object->object = std::move(*linked);
+      object->hostCpu = vgpu::portableHost();
+    }
     object->kernel = (*module.getOps<func::FuncOp>().begin()).getName();
     return object->serialize();
   }
@@ -378,7 +392,7 @@ static Resources resourcesOf(Form form, const std::string &bytes) {
   Resources resources;
   if (form == Form::Hsaco)
     return resourcesOfCodeObject(bytes);
-  if (form == Form::Virtual)
+  if (isVirtual(form))
     if (auto object = vgpu::VirtualObject::deserialize(bytes))
       resources.staticSharedBytes = object->staticSharedBytes;
   return resources;
@@ -481,10 +495,11 @@ static void planTensorMaps(func::FuncOp kernel, LaunchPlan &plan) {
 }
 
 Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileOptions &options,
-                           bool forVirtualDevice, CompileTimes *times) {
-  Form form = forVirtualDevice                  ? Form::Virtual
-              : target.vendor == Vendor::Nvidia ? Form::Ptx
-                                                : Form::Hsaco;
+                           CodeFor device, CompileTimes *times) {
+  const Form form = device == CodeFor::VirtualDevice           ? Form::Virtual
+                    : device == CodeFor::VirtualDeviceAnywhere ? Form::VirtualShared
+                    : target.vendor == Vendor::Nvidia          ? Form::Ptx
+                                                               : Form::Hsaco;
   Artifact artifact;
   const OperationLines lines = linesOf(module);
   auto bytes = compileTo(module, target, options, form, times, &artifact.remarks);

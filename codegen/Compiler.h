@@ -15,10 +15,11 @@
 
 namespace sectile {
 
-/// What code can be had as, in the order of compilation.
-enum class Form { Tile, Cta, Llvm, Ptx, Cubin, Amdgcn, Hsaco, Virtual };
+/// What code can be had as, in the order of compilation. VirtualShared is Virtual for bundles: for
+/// any processor, and linked.
+enum class Form { Tile, Cta, Llvm, Ptx, Cubin, Amdgcn, Hsaco, Virtual, VirtualShared };
 
-/// "tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco", "virtual".
+/// "tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco", "virtual" for both.
 llvm::StringRef formName(Form form);
 /// The form of that name for this target, or an error that lists the target's forms.
 llvm::Expected<Form> formByName(llvm::StringRef name, const Target &target);
@@ -59,10 +60,16 @@ void attach(std::vector<Remark> &remarks, const OperationLines &lines);
 /// The remarks with the lines that those operations come from here.
 std::vector<Remark> relocated(std::vector<Remark> remarks, const OperationLines &lines);
 
-/// Compiles for a device: PTX for NVIDIA's driver, a code object for AMD's, or a host object for
-/// the virtual GPU.
+/// What compiled code runs on.
+enum class CodeFor {
+  Chip,                  ///< PTX for NVIDIA's driver, a code object for AMD's
+  VirtualDevice,         ///< of this process: an object for this machine's processor
+  VirtualDeviceAnywhere, ///< of any process: a shared object
+};
+
+/// Compiles for a device.
 llvm::Expected<Artifact> compile(mlir::ModuleOp module, const Target &target,
-                                 const CompileOptions &options, bool forVirtualDevice,
+                                 const CompileOptions &options, CodeFor device,
                                  CompileTimes *times = nullptr);
 
 /// What a kernel will need of the chip, before code is made for it.

@@ -1,7 +1,7 @@
 // Disassembles ELF objects with LLVM's tables.
 #include "codegen/Disassembly.h"
-#include "codegen/virtual/VirtualObject.h"
 #include "ir/Target.h"
+#include "vgpu/VirtualObject.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/MC/MCAsmInfo.h"
 #include "llvm/MC/MCContext.h"

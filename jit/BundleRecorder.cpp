@@ -1,6 +1,7 @@
 // Collects what a program launches, and writes it as a bundle.
 #include "jit/BundleRecorder.h"
 #include "jit/BundleWriter.h"
+#include "jit/CodeSource.h"
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -58,8 +59,11 @@ private:
 } // namespace
 
 void recordForBundle(const CodeRequest &request, const Artifact &artifact) {
-  if (!path.empty())
-    Recorder::get().add(bundleKeyOf(request), artifact);
+  if (path.empty())
+    return;
+  // What was compiled for a virtual device runs on this machine alone.
+  const bool isVirtual = artifact.kind == "virtual";
+  Recorder::get().add(bundleKeyOf(request), isVirtual ? *codeForBundle(request) : artifact);
 }
 
 } // namespace sectile::runtime

@@ -4,8 +4,8 @@
 #include "codegen/UserCode.h"
 #include "jit/CodeSource.h"
 #include "jit/LaunchKey.h"
+#include "jit/VirtualCompiler.h"
 #include "jit/interpreter/InterpreterDevice.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/DeviceImpl.h"
 #include <algorithm>
@@ -216,9 +216,8 @@ Verification verify(const CachedKernel &kernel) {
     return {Verification::Differs, "its IR is not its key's"};
   if (contentHash(ir) != kernel.artifact.irHash)
     return {Verification::Differs, "the hash of its IR differs"};
-  llvm::Expected<Artifact> made =
-      device ? compileFor(*device, *module, kernel.options)
-             : compile(*module, *target, kernel.options, /*forVirtualDevice=*/false);
+  llvm::Expected<Artifact> made = device ? compileFor(*device, *module, kernel.options)
+                                         : compile(*module, *target, kernel.options, CodeFor::Chip);
   if (!made)
     return {Verification::Differs, llvm::toString(made.takeError())};
   const std::string difference = differenceOf(kernel.artifact, *made);

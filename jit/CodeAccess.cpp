@@ -2,7 +2,6 @@
 // none.
 #include "jit/CodeAccess.h"
 #include "codegen/UserCode.h"
-#include "codegen/virtual/HostCompiler.h"
 #include "dsl/Trace.h"
 #include "jit/CodeSource.h"
 #include "jit/CompileCache.h"
@@ -10,7 +9,9 @@
 #include "jit/LaunchKey.h"
 #include "jit/Remarks.h"
 #include "runtime/KernelState.h"
+#include "vgpu/VirtualObject.h"
 #include <chrono>
+#include <functional>
 
 namespace sectile {
 
@@ -87,21 +88,45 @@ std::string printed(mlir::ModuleOp module, bool locations) {
   return text;
 }
 
+// What code is for: a device that is open, or one that need not be there.
+struct CodeTarget {
+  std::string key; // all of it that the code depends on
+  int64_t indexBound;
+  bool namesLines; // findings name the lines of the source
+  std::function<llvm::Expected<Artifact>(mlir::ModuleOp, const CompileOptions &, CompileTimes *)>
+      compile;
+
+  explicit CodeTarget(const DeviceImpl &device)
+      : key(device.codeKey()), indexBound(device.indexBound()), namesLines(device.namesLines()),
+        compile(
+            [&device](mlir::ModuleOp module, const CompileOptions &options, CompileTimes *times) {
+              return compileFor(device, module, options, times);
+            }) {}
+  CodeTarget(const Chip &chip, bool isVirtual)
+      : key(codeKeyOf(chip) + (isVirtual ? " virtual on " + vgpu::portableHost() : "")),
+        indexBound(chip.indexBound()), namesLines(isVirtual),
+        compile([&chip, isVirtual](mlir::ModuleOp module, const CompileOptions &options,
+                                   CompileTimes *times) {
+          return sectile::compile(module, Target(chip), options,
+                                  isVirtual ? CodeFor::VirtualDeviceAnywhere : CodeFor::Chip,
+                                  times);
+        }) {}
+};
+
 // One launch, on its way from what identifies it to the key of its code.
 class KeyedLaunch {
 public:
-  KeyedLaunch(const detail::KernelDesc &desc, const DeviceImpl &device,
-              const CompileOptions &options, const detail::PackedLaunch &packed,
-              unsigned longAxis = 0)
-      : desc(desc), device(device), options(options), packed(packed), longAxis(longAxis),
-        target(device.codeKey()) {
+  KeyedLaunch(const detail::KernelDesc &desc, CodeTarget codeTarget, const CompileOptions &options,
+              const detail::PackedLaunch &packed, unsigned longAxis = 0)
+      : target(std::move(codeTarget)), desc(desc), options(options), packed(packed),
+        longAxis(longAxis) {
     if (launchIndexMode() == LaunchIndexMode::Off || !CompileCache::get().disk())
       return;
-    indexKey = launchKey(
-        desc, target, options, longAxis,
-        describe(specializations(countingBits(desc.args, boundKindOf(device.indexBound())),
-                                 packed.words, device.indexBound())),
-        {packed.configWords, packed.configCount});
+    indexKey =
+        launchKey(desc, target.key, options, longAxis,
+                  describe(specializations(countingBits(desc.args, boundKindOf(target.indexBound)),
+                                           packed.words, target.indexBound)),
+                  {packed.configWords, packed.configCount});
     if (indexKey)
       record = CompileCache::get().findLaunch(*indexKey);
   }
@@ -114,11 +139,11 @@ public:
   }
 
   TracedKernel &trace() {
-    traced.emplace(desc, packed, device.indexBound(), longAxis);
+    traced.emplace(desc, packed, target.indexBound, longAxis);
     const mlir::ModuleOp module = *traced->module;
     const std::string libraries = describeLibraries(module);
     key.kernel = desc.name;
-    key.target = target;
+    key.target = target.key;
     key.options = "warps=" + std::to_string(options.warps) +
                   " stages=" + std::to_string(options.stages) + limitsText(options);
     if (!options.debug)
@@ -132,13 +157,14 @@ public:
     if (packed.describeConfig)
       key.options += " " + packed.describeConfig(packed.config);
     key.options += " arguments" + describe(traced->arguments) + libraries;
-    key.ir = printed(module, device.namesLines());
-    irHash = contentHash(device.namesLines() ? printed(module, false) : key.ir);
+    key.ir = printed(module, target.namesLines);
+    irHash = contentHash(target.namesLines ? printed(module, false) : key.ir);
     if (indexKey && traced->stateless && libraries.empty())
       index();
     return *traced;
   }
 
+  const CodeTarget target;
   CacheKey key; // once it was traced
   std::string irHash;
 
@@ -155,11 +181,9 @@ private:
   }
 
   const detail::KernelDesc &desc;
-  const DeviceImpl &device;
   const CompileOptions &options;
   const detail::PackedLaunch &packed;
   const unsigned longAxis;
-  const std::string target;
   std::optional<std::string> indexKey;
   std::optional<LaunchRecord> record;
   std::optional<TracedKernel> traced;
@@ -179,15 +203,17 @@ llvm::Expected<Artifact> runtime::compileFor(const DeviceImpl &device, mlir::Mod
                                              const CompileOptions &options, CompileTimes *times) {
   if (const auto *own = dynamic_cast<const CompilesItself *>(&device))
     return own->compile(module, options, times);
-  return sectile::compile(module, Target(Chip::known(device.target)), options,
-                          /*forVirtualDevice=*/false, times);
+  return sectile::compile(module, Target(Chip::known(device.target)), options, CodeFor::Chip,
+                          times);
 }
 
-std::shared_ptr<const Artifact> runtime::compiledCode(const CodeRequest &request) {
-  const auto &[desc, device, packed, options, masks, longAxis, activities] = request;
+static std::shared_ptr<const Artifact> codeOf(KeyedLaunch &launch, const detail::KernelDesc &desc,
+                                              const CompileOptions &options,
+                                              const detail::PackedLaunch &packed,
+                                              std::span<const ArgumentMask> masks,
+                                              unsigned longAxis, Activities &activities) {
   using Kind = Activity::Kind;
   CompileCache &cache = CompileCache::get();
-  KeyedLaunch launch(desc, device, options, packed, longAxis);
   if (launch.known())
     if (auto artifact = cache.get(*launch.known())) {
       activities.done(Kind::cache, "index hit");
@@ -200,7 +226,7 @@ std::shared_ptr<const Artifact> runtime::compiledCode(const CodeRequest &request
   OperationLines lines;
   if (activities || printsRemarks())
     lines = linesOf(*traced.module);
-  const Recipe recipe{options, device.namesLines() ? "" : printed(*traced.module, true)};
+  const Recipe recipe{options, launch.target.namesLines ? "" : printed(*traced.module, true)};
   bool hit = true;
   const auto compile = [&] {
     hit = false;
@@ -210,7 +236,7 @@ std::shared_ptr<const Artifact> runtime::compiledCode(const CodeRequest &request
     activities.done(Kind::trace, "check");
     CompileTimes stages;
     llvm::Expected<Artifact> compiled =
-        compileFor(device, *traced.module, options, timesSink || activities ? &stages : nullptr);
+        launch.target.compile(*traced.module, options, timesSink || activities ? &stages : nullptr);
     activities.done(Kind::compile, stages);
     if (timesSink)
       timesSink->insert(timesSink->end(), stages.begin(), stages.end());
@@ -227,6 +253,19 @@ std::shared_ptr<const Artifact> runtime::compiledCode(const CodeRequest &request
   activities.done(Kind::cache, hit ? "hit" : "store");
   report(relocated(artifact->remarks, lines), activities);
   return artifact;
+}
+
+std::shared_ptr<const Artifact> runtime::compiledCode(const CodeRequest &request) {
+  const auto &[desc, device, packed, options, masks, longAxis, activities] = request;
+  KeyedLaunch launch(desc, CodeTarget(device), options, packed, longAxis);
+  return codeOf(launch, desc, options, packed, masks, longAxis, activities);
+}
+
+std::shared_ptr<const Artifact> runtime::codeForBundle(const CodeRequest &request) {
+  const auto &[desc, device, packed, options, masks, longAxis, activities] = request;
+  KeyedLaunch launch(desc, CodeTarget(Chip::known(device.target), /*isVirtual=*/true), options,
+                     packed, longAxis);
+  return codeOf(launch, desc, options, packed, masks, longAxis, activities);
 }
 
 std::string detail::KernelBase::emit(std::string_view targetName, std::string_view formName,
@@ -260,7 +299,7 @@ std::string detail::KernelBase::codeHash(const Device &device,
   std::lock_guard lock(state.mutex);
   std::string &hash = state.codeHashes[words];
   if (hash.empty()) {
-    KeyedLaunch launch(desc_, *device.impl(), options, packed);
+    KeyedLaunch launch(desc_, CodeTarget(*device.impl()), options, packed);
     if (launch.known()) {
       hash = launch.known()->irHash;
     } else {
@@ -274,7 +313,7 @@ std::string detail::KernelBase::codeHash(const Device &device,
 std::string detail::KernelBase::cacheKey(const Device &device,
                                          const detail::PackedLaunch &packed) const {
   const CompileOptions options = detail::resolve(packed.options, options_);
-  KeyedLaunch launch(desc_, *device.impl(), options, packed);
+  KeyedLaunch launch(desc_, CodeTarget(*device.impl()), options, packed);
   launch.trace();
   return launch.key.text();
 }
@@ -322,7 +361,7 @@ std::string CodeAccess::hash(const detail::BoundLaunch &launch, const Chip &chip
 CacheKey CodeAccess::cacheKey(const detail::BoundLaunch &launch, const Device &device) {
   const CompileOptions options = LaunchAccess::options(launch);
   const detail::PackedLaunch packed = launch.packed();
-  KeyedLaunch keyed(launch.kernel->desc_, *device.impl(), options, packed,
+  KeyedLaunch keyed(launch.kernel->desc_, CodeTarget(*device.impl()), options, packed,
                     detail::longAxisOf(launch.grid, device.limits()));
   keyed.trace();
   return keyed.key;
@@ -339,23 +378,17 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
   const detail::PackedLaunch packed = launch.packed();
   const CompileOptions options = LaunchAccess::options(launch);
   const unsigned longAxis = detail::longAxisOf(launch.grid, DeviceLimits());
-  TracedKernel traced(desc, packed, chip.indexBound(), longAxis);
-  detail::checkHostVariables(desc, traced.arguments, packed.config, traced.context.get(),
-                             *traced.module, longAxis);
-  const std::string irHash = contentHash(printed(*traced.module, /*locations=*/false));
-  llvm::Expected<Artifact> compiled =
-      sectile::compile(*traced.module, Target(chip), options, forVirtualDevice, timesSink);
-  if (!compiled)
-    rethrow(compiled.takeError(), desc.name);
-  if (printsRemarks())
-    print(compiled->remarks);
-  compiled->irHash = irHash;
-  compiled->plan.arguments =
-      factsOf(traced.arguments, countingBits(desc.args, boundKindOf(chip.indexBound())));
+  const auto describeConfig = [&] {
+    return packed.describeConfig ? packed.describeConfig(packed.config) : "";
+  };
+  Activities activities(desc.name, chip.name, describeConfig);
+  KeyedLaunch keyed(desc, CodeTarget(chip, forVirtualDevice), options, packed, longAxis);
+  const std::shared_ptr<const Artifact> artifact =
+      codeOf(keyed, desc, options, packed, countingBits(desc.args, boundKindOf(chip.indexBound())),
+             longAxis, activities);
   return {BundleKey{.kernel = std::string(desc.name),
                     .signature = {desc.args.begin(), desc.args.end()},
-                    .target = forVirtualDevice ? virtualTarget(chip.name, vgpu::hostCpuName())
-                                               : chip.name,
+                    .target = forVirtualDevice ? virtualTarget(chip.name) : chip.name,
                     .warps = options.warps,
                     .stages = options.stages,
                     .longAxis = longAxis,
@@ -364,8 +397,8 @@ std::pair<BundleKey, Artifact> CodeAccess::bundled(const detail::BoundLaunch &la
                     .maxRegisters = options.maxRegisters,
                     .minPrograms = options.minPrograms,
                     .configuration = launch.configWords,
-                    .described = packed.describeConfig ? packed.describeConfig(packed.config) : ""},
-          std::move(*compiled)};
+                    .described = describeConfig()},
+          *artifact};
 }
 
 void CodeAccess::trace(const detail::BoundLaunch &launch, const Chip &chip,

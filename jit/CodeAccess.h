@@ -19,8 +19,8 @@ struct CodeAccess {
   /// Its code in this form ("ptx"). Throws CompileError.
   static std::string emit(const detail::BoundLaunch &launch, std::string_view target,
                           std::string_view form);
-  /// The same as a bundle keeps it, for a device with this chip or for its virtual device on this
-  /// machine, and what it is for.
+  /// The same as a bundle keeps it, for a device with this chip or for its virtual device, and what
+  /// it is for.
   static std::pair<BundleKey, Artifact> bundled(const detail::BoundLaunch &launch, const Chip &chip,
                                                 bool forVirtualDevice);
   /// Traces the kernel as for this chip, and hands the module to `use`, which may change it.

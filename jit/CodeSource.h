@@ -23,6 +23,9 @@ llvm::Expected<Artifact> compileFor(const DeviceImpl &device, mlir::ModuleOp mod
 /// The code that a launch needs, compiled unless the cache has it.
 std::shared_ptr<const Artifact> compiledCode(const CodeRequest &request);
 
+/// The code of a launch on a virtual device, for those of any machine.
+std::shared_ptr<const Artifact> codeForBundle(const CodeRequest &request);
+
 } // namespace sectile::runtime
 
 #endif

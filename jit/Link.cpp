@@ -3,8 +3,8 @@
 #include "jit/CodeSource.h"
 #include "jit/MachineCode.h"
 #include "jit/Remarks.h"
+#include "jit/VirtualCompiler.h"
 #include "jit/interpreter/InterpreterDevice.h"
-#include "jit/virtual/VirtualDevice.h"
 
 namespace sectile::runtime {
 namespace {

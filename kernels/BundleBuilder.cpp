@@ -4,12 +4,16 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "jit/CodeAccess.h"
 #include "jit/LaunchVariants.h"
+#include "jit/Remarks.h"
 #include "kernels/Tune.h"
 #include "kernels/Use.h"
+#include "runtime/Threads.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <sectile/error.h>
+#include <thread>
 
 using namespace sectile;
 using runtime::Assumes;
@@ -43,8 +47,15 @@ bool detail::declareBundle(void (*add)(BundleContents &)) {
   return true;
 }
 
-void BundleContents::add(const detail::BoundLaunch &launch) { builder_.add(launch, true); }
-void BundleContents::addAny(const detail::BoundLaunch &launch) { builder_.add(launch, false); }
+// Whoever declares a launch may have its kernel no longer afterwards.
+void BundleContents::add(const detail::BoundLaunch &launch) {
+  builder_.add(launch, true);
+  builder_.finish();
+}
+void BundleContents::addAny(const detail::BoundLaunch &launch) {
+  builder_.add(launch, false);
+  builder_.finish();
+}
 void BundleContents::add(std::string_view kernel, const BundledCalls &calls) {
   builder_.add(kernel, calls);
 }
@@ -120,6 +131,7 @@ Config BundleBuilder::choose(const Invocation &call, const Place &place) {
 }
 
 void BundleBuilder::add(const Invocation &call, const Config &given) {
+  header_.add(*call.kernel);
   for (Place &place : places_) {
     const Config config =
         given.empty() ? choose(call, place) : completeConfig(call, place.chip->name, given);
@@ -155,47 +167,87 @@ void BundleBuilder::add(std::string_view name, const BundledCalls &calls) {
 }
 
 void BundleBuilder::add(const detail::BoundLaunch &launch, bool hasArguments) {
+  header_.add(launch);
   for (Place &place : places_)
     add(launch, place, hasArguments);
 }
 
 void BundleBuilder::add(const detail::BoundLaunch &launch, Place &place, bool hasArguments) {
   if (hasArguments)
-    compile(variantOf(launch, Assumes::likeThese), place);
+    plan(launch, place, /*mayLack=*/false);
   if (hasArguments && options_.onlyLikeThese)
     return;
-  for (const Assumes assumes : {Assumes::aligned, Assumes::nothing})
-    try {
-      compile(variantOf(launch, assumes), place);
-    } catch (const LaunchError &error) {
-      // Where less is known, the chip may have too few registers or too little shared memory.
-      if (!hasArguments && assumes == Assumes::aligned)
-        throw;
-      gaps_.push_back(place.chip->name + ": no code for other arguments: " + error.what());
-    }
+  // Where less is known, the chip may have too few registers or too little shared memory.
+  plan(variantOf(launch, Assumes::aligned), place, /*mayLack=*/hasArguments);
+  plan(variantOf(launch, Assumes::nothing), place, /*mayLack=*/true);
 }
 
-void BundleBuilder::compile(const detail::BoundLaunch &launch, Place &place) {
+void BundleBuilder::plan(const detail::BoundLaunch &launch, Place &place, bool mayLack) {
   // A recurrence launches one kernel for every step.
   std::string words;
   for (const std::uint64_t word : launch.configWords)
     words += std::to_string(word) + " ";
-  if (!place.compiled
-           .emplace(launch.kernel,
-                    words + runtime::LaunchAccess::specialization(launch, *place.chip))
-           .second)
-    return;
-  const auto [key, artifact] = runtime::CodeAccess::bundled(launch, *place.chip, place.isVirtual);
-  writer_.add(key, artifact);
-  if (!options_.machineCode || artifact.kind != "ptx")
-    return;
-  llvm::Expected<PtxasResult> made = runPtxas(artifact.bytes, Target(*place.chip));
-  if (!made)
-    throw CompileError("kernel '" + key.kernel + "': " + llvm::toString(made.takeError()));
-  Artifact machine = artifact;
-  machine.kind = "cubin";
-  machine.bytes = std::move(made->cubin);
-  machine.resources.registers = made->registers;
-  machine.resources.spillBytes = made->spillStoreBytes;
-  writer_.add(key, machine);
+  if (place.added
+          .emplace(launch.kernel,
+                   words + runtime::LaunchAccess::specialization(launch, *place.chip))
+          .second)
+    jobs_.push_back({launch, &place, mayLack, {}, {}, {}});
+}
+
+void BundleBuilder::compile(Job &job) const {
+  try {
+    auto code = runtime::CodeAccess::bundled(job.launch, *job.place->chip, job.place->isVirtual);
+    if (options_.machineCode && code.second.kind == "ptx") {
+      llvm::Expected<PtxasResult> made = runPtxas(code.second.bytes, Target(*job.place->chip));
+      if (!made)
+        throw CompileError("kernel '" + code.first.kernel +
+                           "': " + llvm::toString(made.takeError()));
+      Artifact machine = code.second;
+      machine.kind = "cubin";
+      machine.bytes = std::move(made->cubin);
+      machine.resources.registers = made->registers;
+      machine.resources.spillBytes = made->spillStoreBytes;
+      job.made.push_back(code);
+      job.made.emplace_back(std::move(code.first), std::move(machine));
+    } else {
+      job.made.push_back(std::move(code));
+    }
+  } catch (const LaunchError &error) {
+    if (job.mayLack)
+      job.gap = job.place->chip->name + ": no code for other arguments: " + error.what();
+    else
+      job.failure = std::current_exception();
+  } catch (...) {
+    job.failure = std::current_exception();
+  }
+}
+
+void BundleBuilder::finish() {
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> hasFailed = false;
+  const auto work = [&] {
+    for (std::size_t i; !hasFailed && (i = next++) < jobs_.size();) {
+      compile(jobs_[i]);
+      if (jobs_[i].failure)
+        hasFailed = true;
+    }
+  };
+  // Remarks come in the order of the launches.
+  const unsigned cores = runtime::printsRemarks() ? 1 : std::thread::hardware_concurrency();
+  {
+    const auto others =
+        startThreads(std::min<std::size_t>(cores > 1 ? cores - 1 : 0, jobs_.size()), work);
+    work();
+  }
+  // In the order in which they were added, whichever was done first.
+  std::deque<Job> jobs = std::move(jobs_);
+  jobs_.clear();
+  for (Job &job : jobs) {
+    if (job.failure)
+      std::rethrow_exception(job.failure);
+    for (const auto &[key, artifact] : job.made)
+      writer_.add(key, artifact);
+    if (!job.gap.empty())
+      gaps_.push_back(std::move(job.gap));
+  }
 }

@@ -2,8 +2,10 @@
 #pragma once
 #include "autotune/Database.h"
 #include "jit/BundleWriter.h"
+#include "kernels/BundleHeader.h"
 #include "kernels/Registry.h"
 #include <deque>
+#include <exception>
 #include <memory>
 #include <sectile/bundle.h>
 #include <set>
@@ -12,7 +14,7 @@ namespace sectile {
 
 class BundleBuilder {
 public:
-  // A target is a chip ("sm_90a"), or its virtual device on this machine ("virtual:sm_90a").
+  // A target is a chip ("sm_90a"), or its virtual device ("virtual:sm_90a").
   struct Options {
     bool onlyLikeThese = false; // no code for arguments of which less is known
     bool compresses = false;    // the code, which then needs libzstd where it is launched
@@ -34,7 +36,13 @@ public:
   void add(std::string_view kernel, const BundledCalls &calls);
   void add(const detail::BoundLaunch &launch, bool hasArguments);
 
+  // Compiles what was added, on all cores; what the compile cache has is taken from it. Throws
+  // CompileError, LaunchError.
+  void finish();
+  // What was compiled: all of it after finish().
   const runtime::BundleWriter &writer() const { return writer_; }
+  // Functions of C for all that was added.
+  const BundleHeader &header() const { return header_; }
   // Why kernels have no code for any arguments, a sentence each.
   const std::vector<std::string> &gaps() const { return gaps_; }
 
@@ -42,7 +50,7 @@ private:
   struct Place {
     const Chip *chip;
     bool isVirtual;
-    std::set<std::pair<const void *, std::string>> compiled; // kernels with what they assume
+    std::set<std::pair<const void *, std::string>> added; // kernels with what they assume
     struct Measured {
       std::shared_ptr<autotune::Database> database;
       std::string product;
@@ -51,11 +59,23 @@ private:
   };
   Config choose(const Invocation &call, const Place &place);
   void add(const detail::BoundLaunch &launch, Place &place, bool hasArguments);
-  void compile(const detail::BoundLaunch &launch, Place &place);
+  // Code that is to be compiled.
+  struct Job {
+    detail::BoundLaunch launch;
+    const Place *place;
+    bool mayLack; // else the bundle is of no use without it
+    std::vector<std::pair<runtime::BundleKey, Artifact>> made;
+    std::string gap;
+    std::exception_ptr failure;
+  };
+  void plan(const detail::BoundLaunch &launch, Place &place, bool mayLack);
+  void compile(Job &job) const;
 
   const Options options_;
   std::deque<Place> places_;
+  std::deque<Job> jobs_;
   runtime::BundleWriter writer_;
+  BundleHeader header_;
   std::vector<std::string> gaps_;
 };
 

@@ -40,16 +40,11 @@ int suitability(std::string_view code, std::string_view wanted) {
   return other < chip ? 1 + static_cast<int>(other - Chip::all().data()) : 0;
 }
 
-std::string virtualTarget(const std::string &chip, const std::string &processor) {
-  return "virtual:" + chip + " on " + processor;
-}
+std::string virtualTarget(const std::string &chip) { return "virtual:" + chip; }
 
 std::string bundleTargetOf(const DeviceImpl &device) {
-  constexpr std::string_view isVirtual = " virtual on ";
-  const std::string whole = device.codeKey();
-  const size_t at = whole.find(isVirtual);
-  return at == whole.npos ? device.target
-                          : virtualTarget(device.target, whole.substr(at + isVirtual.size()));
+  const bool isVirtual = device.codeKey().find(" virtual on ") != std::string::npos;
+  return isVirtual ? virtualTarget(device.target) : device.target;
 }
 
 BundleKey bundleKeyOf(const CodeRequest &request) {

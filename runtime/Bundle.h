@@ -16,7 +16,7 @@ namespace sectile::runtime {
 struct BundleKey {
   std::string kernel;
   std::vector<detail::ArgSpec> signature;
-  std::string target; ///< "sm_90a", "gfx942", or "virtual:sm_90a on CPU", code for this host
+  std::string target; ///< "sm_90a", "gfx942", or "virtual:sm_90a", code for hosts
   unsigned warps = 0, stages = 0, longAxis = 0;
   bool debug = false, checked = false;
   unsigned maxRegisters = 0, minPrograms = 0;
@@ -29,8 +29,8 @@ struct BundleKey {
 int suitability(std::string_view code, std::string_view wanted);
 inline constexpr int suitsExactly = 1000;
 
-/// How bundles name the target of a virtual device: its code is for one processor.
-std::string virtualTarget(const std::string &chip, const std::string &processor);
+/// How bundles name the target of a virtual device.
+std::string virtualTarget(const std::string &chip);
 
 /// A bundle's identity for people: 32 hexadecimal digits.
 std::string bundleIdentityText(const uint64_t (&words)[2]);

@@ -1,11 +1,13 @@
 // Finds and opens devices by name, and keeps the ones that are open.
 #include "runtime/CompilerLink.h"
 #include "runtime/DeviceImpl.h"
+#include "runtime/VirtualGpu.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/hip/HipDevice.h"
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <map>
 #include <mutex>
 
@@ -36,6 +38,28 @@ OpenDevices &openDevices() {
   return *devices;
 }
 
+// Of a program without the compiler. The library lies beside this one, else where the system looks.
+std::shared_ptr<DeviceImpl> openWithoutCompiler(const std::string &name, const char *target) {
+  static constexpr char library[] = "libsectile_vgpu.so." SECTILE_ABI;
+  static const auto open = [] {
+    Dl_info here{};
+    void *handle = nullptr;
+    if (dladdr(static_cast<const void *>(library), &here) && here.dli_fname) {
+      const std::string path = here.dli_fname;
+      handle = dlopen((path.substr(0, path.rfind('/') + 1) + library).c_str(), RTLD_NOW);
+    }
+    if (!handle)
+      handle = dlopen(library, RTLD_NOW);
+    return handle ? reinterpret_cast<decltype(&sectile_open_virtual_device)>(
+                        dlsym(handle, "sectile_open_virtual_device"))
+                  : nullptr;
+  }();
+  if (!open)
+    throw DeviceError("device '" + name + "': this program has no compiler, and " + library +
+                      " cannot be opened: install it, or link Sectile::sectile");
+  return std::shared_ptr<DeviceImpl>(open(target));
+}
+
 std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   const size_t colon = name.find(':');
   const std::string_view kind = name.substr(0, colon);
@@ -43,6 +67,8 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
   if (kind == "virtual" || name == "interpreter") {
     if (runtime::CompilerLink *compiler = runtime::compiler())
       return compiler->open(name);
+    if (kind == "virtual")
+      return openWithoutCompiler(std::string(name), std::string(rest).c_str());
     throw DeviceError("device '" + std::string(name) +
                       "': this program has no compiler, which it needs: link it with "
                       "Sectile::sectile");

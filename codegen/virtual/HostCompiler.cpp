@@ -169,7 +169,8 @@ void listGlobals(Module &module) {
   words.append(2, ConstantInt::get(word, 0));
   auto *type = ArrayType::get(word, words.size());
   new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
-                     ConstantArray::get(type, words), "sectile_globals");
+                     ConstantArray::get(type, words),
+                     StringRef(globalsSymbol.data(), globalsSymbol.size()));
 }
 
 void dropTargetDetails(Module &module) {
@@ -379,6 +380,33 @@ void cutLongBlocks(Function &function) {
     }
 }
 
+// The largest frame of the object's functions: .stack_sizes holds (address, ULEB128 size) pairs.
+uint32_t largestFrame(StringRef object) {
+  auto file = object::ObjectFile::createObjectFile(MemoryBufferRef(object, "object"));
+  if (!file) {
+    consumeError(file.takeError());
+    return 0;
+  }
+  uint64_t largest = 0;
+  for (const object::SectionRef &section : (*file)->sections()) {
+    Expected<StringRef> name = section.getName();
+    Expected<StringRef> contents = section.getContents();
+    if (name && contents && *name == ".stack_sizes") {
+      DataExtractor data(*contents, (*file)->isLittleEndian(), (*file)->getBytesInAddress());
+      for (uint64_t offset = 0; offset < contents->size();) {
+        data.getAddress(&offset);
+        largest = std::max(largest, data.getULEB128(&offset));
+      }
+    }
+    for (auto *failed : {&name, &contents})
+      if (!*failed)
+        consumeError(failed->takeError());
+  }
+  return uint32_t(largest);
+}
+
+} // namespace
+
 Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -409,32 +437,15 @@ Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options)
   return machine;
 }
 
-// The largest frame of the object's functions: .stack_sizes holds (address, ULEB128 size) pairs.
-uint32_t largestFrame(StringRef object) {
-  auto file = object::ObjectFile::createObjectFile(MemoryBufferRef(object, "object"));
-  if (!file) {
-    consumeError(file.takeError());
-    return 0;
-  }
-  uint64_t largest = 0;
-  for (const object::SectionRef &section : (*file)->sections()) {
-    Expected<StringRef> name = section.getName();
-    Expected<StringRef> contents = section.getContents();
-    if (name && contents && *name == ".stack_sizes") {
-      DataExtractor data(*contents, (*file)->isLittleEndian(), (*file)->getBytesInAddress());
-      for (uint64_t offset = 0; offset < contents->size();) {
-        data.getAddress(&offset);
-        largest = std::max(largest, data.getULEB128(&offset));
-      }
-    }
-    for (auto *failed : {&name, &contents})
-      if (!*failed)
-        consumeError(failed->takeError());
-  }
-  return uint32_t(largest);
+Expected<std::string> emitHostObject(Module &module, TargetMachine &machine) {
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+    return createStringError("LLVM cannot write an object for this host");
+  passes.run(module);
+  return std::string(bytes.begin(), bytes.end());
 }
-
-} // namespace
 
 std::string hostCpuName() {
   // Two machines may share a name and differ in what the operating system enables.
@@ -487,13 +498,10 @@ Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &o
     return createStringError("the virtual GPU's lowering of %s is not valid: %s",
                              object.kernel.c_str(), problem.c_str());
 
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("LLVM cannot write an object for this host");
-  passes.run(*module);
-  object.object.assign(bytes.begin(), bytes.end());
+  auto bytes = emitHostObject(*module, **machine);
+  if (!bytes)
+    return bytes.takeError();
+  object.object = std::move(*bytes);
   object.stackBytes = largestFrame(object.object);
   return object;
 }

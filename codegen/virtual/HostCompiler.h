@@ -1,12 +1,14 @@
 // Compiles the optimised LLVM IR of one kernel (NVPTX or AMDGPU flavoured) into an object the
 // virtual GPU runs.
 #pragma once
-#include "codegen/virtual/VirtualObject.h"
+#include "vgpu/VirtualObject.h"
 #include "llvm/Support/Error.h"
+#include <memory>
 
 namespace llvm {
 class Module;
-}
+class TargetMachine;
+} // namespace llvm
 
 namespace sectile::vgpu {
 
@@ -19,6 +21,16 @@ struct HostOptions {
 // pseudo-intrinsics sectile.*. The module is left as it was.
 llvm::Expected<VirtualObject> compileForHost(const llvm::Module &module,
                                              const HostOptions &options = {});
+
+// A generator of code for this host, and the object that it makes of a module.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> hostMachine(const HostOptions &options);
+llvm::Expected<std::string> emitHostObject(llvm::Module &module, llvm::TargetMachine &machine);
+// Of the host's processors the one with the least.
+#if defined(__x86_64__)
+inline constexpr char plainHostCpu[] = "x86-64";
+#else
+inline constexpr char plainHostCpu[] = "generic";
+#endif
 
 // The name compiled objects carry as hostCpu, with the version of the machine's ABI; part of a
 // cache key.

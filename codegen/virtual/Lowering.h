@@ -1,6 +1,6 @@
 // Rewrites a kernel's instructions into plain host IR and calls of the machine.
 #pragma once
-#include "codegen/virtual/VirtualObject.h"
+#include "vgpu/VirtualObject.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/Support/Error.h"

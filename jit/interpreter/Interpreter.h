@@ -4,10 +4,10 @@
 #define SECTILE_JIT_INTERPRETER_INTERPRETER_H
 
 #include "codegen/virtual/HostLibraries.h"
-#include "jit/virtual/Finding.h"
-#include "jit/virtual/Memory.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/DeviceImpl.h"
+#include "vgpu/Finding.h"
+#include "vgpu/Memory.h"
 #include "llvm/ADT/DenseMap.h"
 #include <functional>
 #include <optional>

@@ -3,7 +3,7 @@
 #define SECTILE_JIT_INTERPRETER_INTERPRETERDEVICE_H
 
 #include "jit/CodeSource.h"
-#include "jit/HostDevice.h"
+#include "vgpu/HostDevice.h"
 
 namespace sectile::runtime {
 

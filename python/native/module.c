@@ -175,6 +175,8 @@ static PyMethodDef methods[] = {
     {"describe_bundles", describe_bundles, METH_O,
      "What a bundle has, or, of None, all that are loaded, as JSON."},
     {"make_function", make_function, METH_VARARGS, "An operation as a function."},
+    {"prepare", (PyCFunction)(void (*)(void))prepare, METH_FASTCALL | METH_KEYWORDS,
+     "A call of a function with these arguments, as a function."},
     {"infer_types", infer_types, METH_VARARGS, "The types of an operation's outputs."},
     {"device_names", device_names, METH_NOARGS, "The names of all devices that open."},
     {"device_info", device_info, METH_O, "What a device is."},

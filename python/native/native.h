@@ -38,6 +38,9 @@
   X(sectile_op_describe)                                                                           \
   X(sectile_op_infer)                                                                              \
   X(sectile_op_run)                                                                                \
+  X(sectile_call_prepare)                                                                          \
+  X(sectile_call_run)                                                                              \
+  X(sectile_call_release)                                                                          \
   X(sectile_bundle_load)                                                                           \
   X(sectile_bundle_describe)                                                                       \
   X(sectile_load_library)
@@ -138,6 +141,8 @@ bool output_types(const sectile_op *op, DLTensor *const *types, int inputs, int 
 
 PyObject *make_function(PyObject *module, PyObject *arguments);
 PyObject *infer_types(PyObject *module, PyObject *arguments);
+// prepare(function, ...): a function of the call with these arguments.
+PyObject *prepare(PyObject *module, PyObject *const *values, Py_ssize_t count, PyObject *words);
 
 // JAX ---------------------------------------------------------------------------------------------
 

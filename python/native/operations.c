@@ -1,38 +1,9 @@
 // Operations as functions of Python: arguments by place and name, outputs that the inputs'
 // framework allocates.
-#include "native.h"
+#include "operation.h"
 #include <string.h>
 
-enum { most_arguments = 32, most_options = 32 };
-
-typedef struct {
-  const sectile_op *op;
-  char *name;
-  int inputs, required, outputs, options;
-  bool asks_for_gradients;
-  // Interned. Inputs as the function takes them: those that must be given first.
-  PyObject **words;                   // of inputs, then options
-  const char **texts, **option_names; // for messages; as the library calls an option
-  const char **output_names;
-  int *place;              // of an input, among the operation's arguments
-  PyObject *result;        // the type of results, where there are several
-  PyObject *with_gradient; // torch's function of such calls, once there was one
-  PyMethodDef method;
-} operation;
-
 static PyObject *word_out;
-
-// A call, as it is worked out.
-typedef struct {
-  PyObject *inputs[most_arguments], *outputs[most_arguments];
-  PyObject *made[most_arguments];   // owned: outputs, for the caller
-  operand operands[most_arguments]; // by place
-  const DLTensor *tensors[most_arguments];
-  DLTensor wanted[most_arguments];
-  int64_t shapes[most_arguments][most_axes]; // of outputs, as wanted
-  sectile_option options[most_options];
-  int option_count, borrowed[most_arguments], borrowed_count;
-} call;
 
 // Options and arguments ---------------------------------------------------------------------------
 
@@ -117,8 +88,8 @@ static bool read_out(const operation *self, PyObject *value, call *to) {
   return true;
 }
 
-static bool read_words(const operation *self, PyObject *const *values, Py_ssize_t count,
-                       PyObject *words, call *to) {
+bool read_words(const operation *self, PyObject *const *values, Py_ssize_t count, PyObject *words,
+                bool settled, call *to) {
   if (count > self->inputs) {
     PyErr_Format(PyExc_TypeError,
                  "%s() takes %d tensors by place, and %zd were given; options have names",
@@ -144,6 +115,10 @@ static bool read_words(const operation *self, PyObject *const *values, Py_ssize_
         return false;
       }
       to->inputs[at] = value == Py_None ? NULL : value;
+    } else if (settled) {
+      PyErr_Format(PyExc_TypeError, "%s() was prepared, and %R with it: prepare another call",
+                   self->name, word);
+      return false;
     } else if (value != Py_None) {
       if (!read_option(self->texts[at], self->option_names[at - self->inputs], value,
                        &to->options[to->option_count]))
@@ -151,7 +126,7 @@ static bool read_words(const operation *self, PyObject *const *values, Py_ssize_
       ++to->option_count;
     }
   }
-  for (int i = 0; i < self->required; ++i)
+  for (int i = 0; i < self->required && !settled; ++i)
     if (!to->inputs[i]) {
       PyErr_Format(PyExc_TypeError, "%s() needs %s", self->name, self->texts[i]);
       return false;
@@ -163,7 +138,7 @@ static bool read_words(const operation *self, PyObject *const *values, Py_ssize_
 
 // The module of the first input whose framework looks into calls, NULL where there is none. False
 // with an exception set.
-static bool looked_into(const operation *self, const call *of, const char **module) {
+bool looked_into(const operation *self, const call *of, const char **module) {
   *module = NULL;
   for (int i = 0; i < self->inputs && !*module; ++i) {
     const producer *from = of->inputs[i] ? producer_of(of->inputs[i], self->texts[i]) : NULL;
@@ -179,7 +154,7 @@ static bool looked_into(const operation *self, const call *of, const char **modu
 
 // 1: some input wants a gradient, which is being recorded. -1 with an exception set. All inputs are
 // known to be tensors.
-static int wants_gradient(const operation *self, const call *of) {
+int wants_gradient(const operation *self, const call *of) {
   static PyObject *is_recorded; // torch's function
   if (!self->asks_for_gradients)
     return 0;
@@ -275,6 +250,28 @@ static PyObject *named_result(const operation *self, PyObject *tuple) {
   return result;
 }
 
+// Whether a transform of torch.func is on, which has to see calls: they go by its own way then.
+static bool is_transformed(void) {
+  static PyObject *is_active; // torch's function, or None
+  if (!is_active) {
+    PyObject *torch = PyImport_ImportModule("torch._C");
+    is_active = torch ? PyObject_GetAttrString(torch, "_are_functorch_transforms_active") : NULL;
+    Py_XDECREF(torch);
+    if (!is_active) {
+      PyErr_Clear();
+      is_active = Py_None;
+      Py_INCREF(is_active);
+    }
+  }
+  if (is_active == Py_None)
+    return false; // then the function that records asks itself
+  PyObject *answer = PyObject_CallObject(is_active, NULL);
+  const bool is = !answer || PyObject_IsTrue(answer) != 0;
+  PyErr_Clear();
+  Py_XDECREF(answer);
+  return is;
+}
+
 // The call as torch records it, without an operator's cost.
 static PyObject *call_with_gradient(operation *self, const call *of, PyObject *const *values,
                                     Py_ssize_t count, PyObject *words) {
@@ -305,7 +302,7 @@ static PyObject *call_with_gradient(operation *self, const call *of, PyObject *c
 
 // The call ----------------------------------------------------------------------------------------
 
-static bool take(call *of, PyObject *object, const char *name, int place) {
+bool take(call *of, PyObject *object, const char *name, int place) {
   if (!borrow(object, name, &of->operands[place]))
     return false;
   of->borrowed[of->borrowed_count++] = place;
@@ -314,8 +311,7 @@ static bool take(call *of, PyObject *object, const char *name, int place) {
 }
 
 // All tensors have to be on one device, and on a GPU of one framework, whose stream the call is in.
-static bool goes_with(const operation *self, const call *of, int first, int place,
-                      const char *name) {
+bool goes_with(const operation *self, const call *of, int first, int place, const char *name) {
   const DLDevice a = of->operands[first].tensor.device, b = of->operands[place].tensor.device;
   if (a.device_type != b.device_type || a.device_id != b.device_id) {
     PyErr_Format(PyExc_ValueError,
@@ -336,7 +332,7 @@ static bool goes_with(const operation *self, const call *of, int first, int plac
   return true;
 }
 
-static bool make_outputs(const operation *self, call *of, int first, PyObject *like) {
+bool make_outputs(const operation *self, call *of, int first, PyObject *like) {
   const int count = self->inputs + self->outputs;
   DLTensor *types[most_arguments];
   for (int i = 0; i < count; ++i) {
@@ -377,7 +373,7 @@ static bool make_outputs(const operation *self, call *of, int first, PyObject *l
   return true;
 }
 
-static PyObject *result_of(const operation *self, call *of, const producer *from, PyObject *like) {
+PyObject *result_of(const operation *self, call *of, const producer *from, PyObject *like) {
   PyObject *result = NULL;
   if (self->outputs > 1 && !(result = PyStructSequence_New((PyTypeObject *)self->result)))
     return NULL;
@@ -398,9 +394,25 @@ static PyObject *result_of(const operation *self, call *of, const producer *from
   return result;
 }
 
+bool take_inputs(const operation *self, call *of, int *first, PyObject **like) {
+  *first = -1;
+  for (int i = 0; i < self->inputs; ++i) {
+    if (!of->inputs[i])
+      continue;
+    if (!take(of, of->inputs[i], self->texts[i], self->place[i]))
+      return false;
+    if (*first < 0) {
+      *first = self->place[i];
+      *like = of->inputs[i];
+    } else if (!goes_with(self, of, *first, self->place[i], self->texts[i]))
+      return false;
+  }
+  return true;
+}
+
 static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssize_t count,
                      PyObject *words) {
-  if (!read_words(self, values, count, words, of))
+  if (!read_words(self, values, count, words, /*settled=*/false, of))
     return NULL;
   const char *module;
   if (!looked_into(self, of, &module))
@@ -409,27 +421,17 @@ static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssiz
     return call_operator(self, module, values, count, words);
   switch (wants_gradient(self, of)) {
   case 1:
-    if (is_plain(self, of))
+    if (is_plain(self, of) && !is_transformed())
       return call_with_gradient(self, of, values, count, words);
     return call_operator(self, "sectile.torch", values, count, words);
   case -1:
     return NULL;
   }
-  int first = -1;
-  PyObject *like = NULL;
-  for (int i = 0; i < self->inputs; ++i) {
-    if (!of->inputs[i])
-      continue;
-    if (!take(of, of->inputs[i], self->texts[i], self->place[i]))
-      return NULL;
-    if (first < 0) {
-      first = self->place[i];
-      like = of->inputs[i];
-    } else if (!goes_with(self, of, first, self->place[i], self->texts[i]))
-      return NULL;
-  }
+  int first;
+  PyObject *like;
   place where;
-  if (!current_place(of->operands[first].tensor.device, of->operands[first].from, &where) ||
+  if (!take_inputs(self, of, &first, &like) ||
+      !current_place(of->operands[first].tensor.device, of->operands[first].from, &where) ||
       !make_outputs(self, of, first, like))
     return NULL;
   const size_t all = (size_t)(self->inputs + self->outputs);
@@ -449,20 +451,28 @@ static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssiz
   return result_of(self, of, of->operands[first].from, like);
 }
 
+void begin_call(const operation *self, call *of) {
+  memset(of->inputs, 0, sizeof *of->inputs * (size_t)self->inputs);
+  memset(of->outputs, 0, sizeof *of->outputs * (size_t)self->outputs);
+  memset(of->made, 0, sizeof *of->made * (size_t)self->outputs);
+  memset(of->tensors, 0, sizeof *of->tensors * (size_t)(self->inputs + self->outputs));
+  of->option_count = of->borrowed_count = 0;
+}
+
+void end_call(const operation *self, call *of) {
+  for (int i = 0; i < of->borrowed_count; ++i)
+    give_back(&of->operands[of->borrowed[i]]);
+  for (int i = 0; i < self->outputs; ++i)
+    Py_XDECREF(of->made[i]);
+}
+
 static PyObject *call_operation(PyObject *capsule, PyObject *const *values, Py_ssize_t count,
                                 PyObject *words) {
-  operation *self = PyCapsule_GetPointer(capsule, "sectile.operation");
+  operation *self = PyCapsule_GetPointer(capsule, operation_capsule);
   call of; // large: what is read is set first
-  memset(of.inputs, 0, sizeof *of.inputs * (size_t)self->inputs);
-  memset(of.outputs, 0, sizeof *of.outputs * (size_t)self->outputs);
-  memset(of.made, 0, sizeof *of.made * (size_t)self->outputs);
-  memset(of.tensors, 0, sizeof *of.tensors * (size_t)(self->inputs + self->outputs));
-  of.option_count = of.borrowed_count = 0;
+  begin_call(self, &of);
   PyObject *result = run(self, &of, values, count, words);
-  for (int i = 0; i < of.borrowed_count; ++i)
-    give_back(&of.operands[of.borrowed[i]]);
-  for (int i = 0; i < self->outputs; ++i)
-    Py_XDECREF(of.made[i]);
+  end_call(self, &of);
   return result;
 }
 
@@ -538,7 +548,7 @@ PyObject *make_function(PyObject *module, PyObject *arguments) {
   }
   self->method = (PyMethodDef){name, (PyCFunction)(void (*)(void))call_operation,
                                METH_FASTCALL | METH_KEYWORDS, doc};
-  PyObject *capsule = PyCapsule_New(self, "sectile.operation", NULL);
+  PyObject *capsule = PyCapsule_New(self, operation_capsule, NULL);
   PyObject *module_name = capsule ? PyUnicode_FromString("sectile") : NULL;
   (void)module;
   return module_name ? PyCFunction_NewEx(&self->method, capsule, module_name) : NULL;

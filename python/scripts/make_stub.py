@@ -5,7 +5,8 @@ import sys
 from sectile import _functions, operations
 
 HEAD = '''# Written by make_stub.py from what the library says of its operations.
-from typing import Generic, Literal, NamedTuple, TypeVar
+import os
+from typing import Any, Callable, Generic, Literal, NamedTuple, TypeVar
 
 from ._devices import Device as Device, devices as devices, use_host_device as use_host_device
 from ._errors import (
@@ -31,6 +32,8 @@ __version__: str
 Tensor = TypeVar("Tensor")
 
 def operations() -> list[str]: ...
+def load(path: str | os.PathLike[str]) -> None: ...
+def prepare(operation: Callable[..., Any] | str, /, *tensors: Any, **words: Any) -> Callable[..., Any]: ...
 '''
 TYPES = {"flag": "bool", "number": "float", "integer": "int", "seed": "int"}
 

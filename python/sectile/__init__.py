@@ -29,6 +29,16 @@ def load(path):
     _native.load_library(os.path.abspath(os.fspath(path)))
 
 
+def prepare(operation, /, *tensors, **words):
+    """A call of an operation (its function or its name) with these arguments, of which all is settled: the configuration,
+    the code, scratch memory. What it returns is a function: called without arguments it runs on the same tensors, writes
+    to the same results, and returns them. Tensors that it is given, by place, by name or as `out`, must be like those
+    that it was prepared with, and count for that call alone; options cannot change. It records no gradients, takes
+    tensors of torch and NumPy, and its calls in several streams must be ordered. Tensors must keep their memory."""
+    function = __getattr__(operation) if isinstance(operation, str) else operation
+    return _native.prepare(function, *tensors, **words)
+
+
 def operations():
     """The names of all operations: each is a function of this module."""
     return _native.op_names()

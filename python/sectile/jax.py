@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from . import _functions, _gradients, _native, operations
+from . import _functions, _gradients, _native, _products, operations
 from ._errors import UnsupportedError
 
 for _platform, _handler in _native.xla_handlers().items():
@@ -61,10 +61,20 @@ class _Names:
         return hash(self.names)
 
 
+_FRAMEWORK = _products.Framework(
+    (jnp.dtype("float16"), jnp.dtype("bfloat16"), jnp.dtype("float32")),
+    cast=lambda array, dtype: array.astype(dtype),
+    count=lambda array: jnp.arange(array.shape[0]),
+    where=jnp.where,
+)
+
+
 @functools.lru_cache(maxsize=None)
 def _differentiable(name, options):
     """A call with these options, as a function of its inputs in the library's order."""
     op, pair, options = _functions.operation(name), _gradients.pair(name), dict(options)
+    formula = _products.FORMULAS.get(name)
+    differentiable = formula.results if formula else pair.results if pair else ()
     inputs = [argument["name"] for argument in op.all_inputs]
     outputs = [argument["name"] for argument in op.outputs]
 
@@ -75,24 +85,31 @@ def _differentiable(name, options):
     def forward(*arrays):
         wanted = _Names(name for name, array in zip(inputs, arrays) if array is not None and array.perturbed)
         arrays = tuple(None if array is None else array.value for array in arrays)
-        results = _run(op, options, arrays)
+        results = call(*arrays)  # which has gradients again
         return results, (wanted, arrays, results)
 
     def backward(kept, gradients):
         wanted, arrays, results = kept
-        unknown = [of for of in wanted.names if pair is None or of not in pair.results]
+        unknown = [of for of in wanted.names if of not in differentiable]
         if unknown:
             raise UnsupportedError(f"sectile.{name} has no gradient of '{unknown[0]}': use jax.lax.stop_gradient() on it")
         known = dict(zip(inputs, arrays)) | dict(zip(outputs, results))
         given = {of: None if gradient is None or isinstance(gradient, SymbolicZero) else gradient
                  for of, gradient in zip(outputs, gradients)}
+        if formula:
+            for of in outputs:
+                if given[of] is None:
+                    given[of] = jnp.zeros_like(known[of])
+            made = formula.gradients(_FRAMEWORK, lambda name, *inputs, **words: _functions_by_name[name](*inputs, **words), known,
+                                     given, options, wanted.names)
+            return tuple(made[of].astype(known[of].dtype) if of in wanted.names else None for of in inputs)
         for of, gradient in given.items():
             if gradient is not None and of not in pair.differentiable_outputs:
                 raise UnsupportedError(f"sectile.{name} has no gradient by its output '{of}': use jax.lax.stop_gradient() on it")
         taken = pair.arguments(known, given, lambda of: None if known[of] is None else jnp.zeros_like(known[of]))
         shared = {_functions.python_name(option) for option in pair.options}
-        made = _run(pair.backward, {word: value for word, value in options.items() if word in shared},
-                    [taken[argument["name"]] for argument in pair.backward.all_inputs])
+        chosen = tuple((word, value) for word, value in sorted(options.items()) if word in shared)
+        made = _differentiable(pair.backward.name, chosen)(*(taken[argument["name"]] for argument in pair.backward.all_inputs))
         by_name = dict(zip((argument["name"] for argument in pair.backward.outputs), made))
         return tuple(by_name[pair.results[of]] if of in wanted.names else None for of in inputs)
 

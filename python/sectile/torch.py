@@ -5,6 +5,8 @@ sectile.torch.attention(q, k, v) is sectile.attention(q, k, v), and besides may 
 and functorch look into: each is a registered operator, torch.ops.sectile.attention, that knows its results' shapes and
 its gradients. sectile.attention has the same gradients, but cannot be compiled by torch.
 """
+from operator import itemgetter
+
 import torch
 import torch.library
 
@@ -48,7 +50,7 @@ class _Operator:
         for key in ("CPU", "CUDA"):
             _library.impl(name, self.compute, key)
         torch.library.register_fake(f"sectile::{name}", self.fake, lib=_library)
-        torch.library.register_autograd(f"sectile::{name}", self.backward, setup_context=self.keep, lib=_library)
+        torch.library.register_autograd(f"sectile::{name}", self.backward, setup_context=self.keep, lib=_Registrar(self))
         self.operator = getattr(torch.ops.sectile, name).default
 
     def schema(self):
@@ -84,6 +86,17 @@ class _Operator:
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
+    def compute_plain(self, keyset, *inputs, **options):
+        """What the dispatcher calls first. Where nothing records, looks on or traces, the result follows at once; it costs
+        half of what the way through torch's own function for gradients and then compute() does."""
+        if _is_grad_enabled():
+            for tensor in inputs:
+                if tensor is not None and tensor.requires_grad:
+                    return self.recorded(keyset, *inputs, **options)
+        if _count_modes() or not all(map(_is_plain, inputs)):
+            return self.recorded(keyset, *inputs, **options)
+        return self.compute(*inputs, **options)
+
     def keep(self, ctx, inputs, output, keyword_only_inputs=None):
         options = keyword_only_inputs or {}
         outputs = (output,) if len(self.outputs) == 1 else output
@@ -107,8 +120,42 @@ class _Operator:
         return self.result(*[tensor if here else None for tensor, here in zip(result, there)])
 
 
+_is_grad_enabled, _is_compiling = torch.is_grad_enabled, torch.compiler.is_compiling
+# Whether a transform of torch.func is on.
+_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
+# How many of torch's modes look on, as a tracer's does.
+_count_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+
+
+class _Registrar:
+    """Stands for the library where torch registers how an operator's gradients are recorded, and puts compute_plain()
+    before it, if this torch registers as expected."""
+
+    def __init__(self, operator):
+        self.operator = operator
+
+    def __getattr__(self, name):
+        return getattr(_library, name)
+
+    def impl(self, name, function, key="", **words):
+        _library.impl(name, function, key, **words)
+        if key == "Autograd" and words == {"with_keyset": True} and _count_modes:
+            self.operator.recorded = function
+            for device in ("AutogradCPU", "AutogradCUDA"):
+                _library.impl(name, self.operator.compute_plain, device, with_keyset=True)
+
+
 def _is_plain(tensor):
     return tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter)
+
+
+_NO_OPTIONS = {}
+_FRAMEWORK = _products.Framework(
+    (torch.float16, torch.bfloat16, torch.float32),
+    cast=lambda tensor, dtype: tensor.to(dtype),
+    count=lambda tensor: torch.arange(tensor.shape[0], device=tensor.device),
+    where=torch.where,
+)
 
 
 class _Gradient:
@@ -143,10 +190,13 @@ class _Gradient:
             made = [argument["name"] for argument in pair.backward.outputs]
             self.places = [made.index(pair.results[name]) if name in pair.results else None for name in self.inputs]
             self.words = [word for word, option in operator.options.items() if option["name"] in pair.options]
+            self.backward = None  # the operator, once it is known
 
     def keep(self, ctx, inputs, outputs, options):
-        ctx.set_materialize_grads(False)
-        ctx.options = options
+        if len(outputs) > 1:
+            ctx.set_materialize_grads(False)
+        if options:
+            ctx.options = options
         if self.formula:
             ctx.save_for_backward(*[inputs[self.inputs.index(name)] for name in self.formula.needs(options)])
         elif self.pair:
@@ -162,15 +212,16 @@ class _Gradient:
         for i in self.constant:
             if gradients[i] is not None:
                 raise UnsupportedError(f"sectile.{self.name} has no gradient by its output '{self.outputs[i]}': detach it")
-        as_operators = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        as_operators = _is_grad_enabled() or _is_compiling()
+        options = getattr(ctx, "options", _NO_OPTIONS)
         if self.formula:
-            known = dict(zip(self.formula.needs(ctx.options), ctx.saved_tensors))
+            known = dict(zip(self.formula.needs(options), ctx.saved_tensors))
             wanted = [name for name, is_needed in zip(self.inputs, needed) if is_needed]
 
             def run(name, *inputs, **options):
                 return (_operator(name).call if as_operators else _operator(name).eager)(*inputs, **options)
 
-            made = self.formula.gradients(run, known, dict(zip(self.outputs, gradients)), ctx.options, wanted)
+            made = self.formula.gradients(_FRAMEWORK, run, known, dict(zip(self.outputs, gradients)), options, wanted)
             return tuple(made.get(name) for name in self.inputs)
         kept = ctx.saved_tensors
         arguments = [kept[at] if is_kept else gradients[at] for is_kept, at, _ in self.sources]
@@ -179,10 +230,11 @@ class _Gradient:
                 if not is_kept and not may_lack and arguments[i] is None and ctx.shapes[at]:
                     some = next(gradient for gradient in gradients if gradient is not None)
                     arguments[i] = torch.zeros(ctx.shapes[at][0], dtype=ctx.shapes[at][1], device=some.device)
-        options = ctx.options
         if options:
             options = {word: options[word] for word in self.words if options.get(word) is not None}
-        backward = _operator(self.pair.backward.name)
+        backward = self.backward
+        if not backward:
+            backward = self.backward = _operator(self.pair.backward.name)
         result = (backward.call if as_operators else backward.eager)(*arguments, **options)
         if len(backward.outputs) == 1:
             result = (result,)
@@ -192,17 +244,34 @@ class _Gradient:
 def _function_with_gradient(operator):
     """The call with a gradient, as a function of the options and then the inputs: costs a third of an operator's."""
     plain, gradient, is_single = operator.plain, operator.gradient, len(operator.outputs) == 1
+    # Places of what is kept, in the result and the inputs after it.
+    kept = [0 if is_output else 1 + at for is_output, at in gradient.kept] if gradient.pair and is_single else ()
+    pick = itemgetter(*kept) if len(kept) > 1 else None
+
+    def forward(ctx, options, *inputs):
+        result = plain(*inputs, **options)
+        gradient.keep(ctx, inputs, (result,) if is_single else result, options)
+        return result if is_single else tuple(result)
+
+    # The same for the usual case, which is short enough to count.
+    def forward_of_one(ctx, options, *inputs):
+        result = plain(*inputs, **options)
+        if options:
+            ctx.options = options
+        if pick:
+            ctx.save_for_backward(*pick((result, *inputs)))
+        else:
+            ctx.save_for_backward(inputs[kept[0] - 1] if kept[0] else result)
+        return result
+
+    def backward(ctx, *gradients):
+        return (None, *gradient.run(ctx, gradients, ctx.needs_input_grad[1:]))
 
     class Function(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, options, *inputs):
-            result = plain(*inputs, **options)
-            gradient.keep(ctx, inputs, (result,) if is_single else result, options)
-            return result if is_single else tuple(result)
+        pass
 
-        @staticmethod
-        def backward(ctx, *gradients):
-            return (None, *gradient.run(ctx, gradients, ctx.needs_input_grad[1:]))
+    Function.forward = staticmethod(forward_of_one if kept else forward)
+    Function.backward = staticmethod(backward)
 
     Function.__name__ = Function.__qualname__ = operator.op.name
     return Function
@@ -231,7 +300,7 @@ def _traced(name):
         for word in words:
             if word not in operator.options:
                 raise TypeError(f"{name}() has no argument '{word}'")
-        if torch.compiler.is_compiling() or not all(map(_is_plain, given)):
+        if _is_compiling() or _is_transformed() or not all(map(_is_plain, given)):
             return operator.call(*given, **words)
         result = operator.function.apply({word: value for word, value in words.items() if value is not None}, *given)
         return result if len(operator.outputs) == 1 else operator.result(*result)
@@ -243,7 +312,8 @@ def _function(name):
     traced, eager = _functions_by_name[name], _functions.function(name)
 
     def call(*inputs, **words):
-        return traced(*inputs, **words) if torch.compiler.is_compiling() else eager(*inputs, **words)
+        looked_into = _is_compiling() or _is_transformed()
+        return traced(*inputs, **words) if looked_into else eager(*inputs, **words)
 
     call.__name__ = call.__qualname__ = name
     call.__module__ = __name__
@@ -254,7 +324,9 @@ def _function(name):
 def _gradient_of(name):
     """What sectile.attention() calls for a gradient where all inputs are tensors of torch's own kind: the options as a
     dict, then all inputs in order. A tuple where there are several outputs."""
-    return _operator(name).function.apply
+    function = _operator(name).function
+    # What Function.apply() comes to where no transform of functorch is on, as the caller has seen.
+    return super(torch.autograd.Function, function).apply if hasattr(torch._C, "_are_functorch_transforms_active") else function.apply
 
 
 class _Traced(dict):

@@ -9,17 +9,18 @@ import sys
 # What each folder may include besides itself; the others may include everything.
 DIRECT = {
     "runtime": [],
+    "vgpu": ["runtime"],
     "ir": ["runtime"],
     "dsl": ["ir"],
     "passes": ["ir"],
-    "codegen": ["passes", "ir"],
+    "codegen": ["passes", "ir", "vgpu"],
     "jit": ["codegen", "dsl"],
     "autotune": ["jit"],
     "kernels": ["autotune", "jit", "dsl"],
 }
 # Of these, a folder may include the public headers: they declare what others define.
 HEADERS = {"runtime": ["dsl"]}
-WITHOUT_LLVM = ["runtime"]
+WITHOUT_LLVM = ["runtime", "vgpu"]
 # Rooms of a folder: each may include itself, the folder's own files, and rooms that stand before it.
 ROOMS = {
     "passes": ["analysis", "checks", "language", "layouts", "partitions", "memory", "loops", "channels"],

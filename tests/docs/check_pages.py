@@ -17,7 +17,8 @@ RECORDS = {"CHANGELOG.md", "docs/status.md", "docs/performance.md", "docs/perfor
 UNWRAPPED = {"CHANGELOG.md", "docs/status.md"}
 # Files and variables that are not ours.
 FOREIGN = {"SECTILE_INCLUDES"}
-SOURCE_DIRS = ("ir", "dsl", "passes", "codegen", "runtime", "autotune", "kernels", "tools", "tests", "bench", "examples", "docs", "cmake")
+SOURCE_DIRS = ("runtime", "vgpu", "ir", "dsl", "passes", "codegen", "jit", "autotune", "kernels", "capi", "tools", "python", "packaging", "tests",
+               "bench", "examples", "docs", "cmake")
 # Variables of public types, as the pages write them.
 OBJECTS = {"device": "Device", "stream": "Stream", "buffer": "Buffer", "event": "Event", "graph": "Graph"}
 

@@ -1,5 +1,6 @@
 # A project of its own that ships kernels by sectile_add_bundle, over an installed Sectile, by this compiler and by g++: the
-# program has its code, or finds it beside itself, and refuses the file of another build. bundle_test.py BUILD SOURCE FAKE_CUDA COMPILER
+# program has its code, or finds it beside itself, and refuses the file of another build. It runs on virtual devices, and a
+# program in C calls the kernels by a generated header. bundle_test.py BUILD SOURCE FAKE_CUDA COMPILER
 import json
 import os
 import re
@@ -13,6 +14,20 @@ OTHER_PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(Other LANGUAGES CXX)
 find_package(Sectile REQUIRED)
 sectile_add_bundle(kernels {words})
+"""
+HEADER = """cmake_minimum_required(VERSION 3.25)
+project(Header LANGUAGES C CXX)
+find_package(Sectile REQUIRED)
+sectile_add_bundle(kernels SOURCES {source}/tests/install/header_bundle.cpp TARGETS virtual:sm_90a virtual:gfx942 KERNELS
+  HEADER own_kernels.h)
+add_executable(calls_c {source}/tests/install/header.c)
+add_executable(calls_cxx header.cpp)
+foreach(program calls_c calls_cxx)
+  target_include_directories(${program} PRIVATE {source})
+  target_link_libraries(${program} PRIVATE kernels m)
+endforeach()
+set_target_properties(calls_c PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF LINKER_LANGUAGE CXX)
+target_compile_options(calls_c PRIVATE -Wall -Wextra -pedantic -Werror)
 """
 CHOICES = """cmake_minimum_required(VERSION 3.25)
 project(Choices LANGUAGES CXX)
@@ -62,7 +77,8 @@ with tempfile.TemporaryDirectory() as folder:
         binary = os.path.join(folder, f"build{number}")
         # The library is shared, too; the file is then looked for beside that.
         shared = "ON" if number == 0 else "OFF"
-        run(*configure(example, binary, cxx, "-DTARGETS=sm_80;sm_90a", f"-DBUILD_SHARED_LIBS={shared}"))
+        targets = ["sm_80", "sm_90a", "virtual:sm_80", "virtual:gfx942"]
+        run(*configure(example, binary, cxx, f"-DTARGETS={';'.join(targets)}", f"-DBUILD_SHARED_LIBS={shared}"))
         print(run("cmake", "--build", binary))
         program, beside = (os.path.join(binary, name) for name in ("ships_kernels", "ships_kernels_beside"))
         for one in (program, beside):
@@ -72,6 +88,13 @@ with tempfile.TemporaryDirectory() as folder:
             # Whatever the arguments are, there is code; of the newest chip that it runs on.
             for capability in ("80", "89", "90"):
                 assert launches(one, capability) == ALL, launches(one, capability)
+            # On virtual devices the code runs, and what comes out is right.
+            for device in targets[2:]:
+                lines = run(one, device).splitlines()
+                assert [line.replace(device, "cuda:0") for line in lines] == [line + ": 0 wrong" for line in ALL], lines
+            assert "has no code of it for virtual:gfx1100 (but for " in attempt(one, "virtual:gfx1100").stdout
+            assert "device 'interpreter': this program has no compiler" in attempt(one, "interpreter").stdout
+            assert "virtual:sm_1: " in attempt(one, "virtual:sm_1").stdout
         assert "no work to do" in run("cmake", "--build", binary)
 
     shutil.move(program, os.path.join(folder, "moved"))
@@ -83,6 +106,20 @@ with tempfile.TemporaryDirectory() as folder:
     (said,) = launches(os.path.join(binary, "ships_kernels"), "80")
     assert said == ("kernel 'vector_add': kernels.sectile has no code of it for sm_80 (but for sm_90a): build the bundle for sm_80, "
                     "too, or link Sectile::sectile, which compiles here"), said  # fmt: skip
+
+    # Functions of C for the kernels.
+    project = os.path.join(folder, "header")
+    os.mkdir(project)
+    with open(os.path.join(project, "CMakeLists.txt"), "w") as out:
+        out.write(HEADER.replace("{source}", source))
+    shutil.copy(os.path.join(source, "tests/install/header.c"), os.path.join(project, "header.cpp"))
+    of_header = os.path.join(folder, "header_build")
+    run(*configure(project, of_header, compiler, f"-DCMAKE_C_COMPILER={shutil.which('gcc') or compiler}"))
+    run("cmake", "--build", of_header)
+    for name in ("calls_c", "calls_cxx"):
+        for device in ("virtual:sm_90a", "virtual:gfx942"):
+            said = run(os.path.join(of_header, name), device)
+            assert said.splitlines()[-1] == "all right", said
 
     # The file goes with the program: without it, or with another's, a launch says so.
     away = os.path.join(folder, "away")
@@ -100,6 +137,13 @@ with tempfile.TemporaryDirectory() as folder:
                         r"is [0-9a-f]{32}, but should be [0-9a-f]{32}: take the file of the same build", said), said  # fmt: skip
     os.rename(file + ".away", file)
     assert launches(program) == ALL
+
+    # Without the virtual GPU's library a device of it is refused by name.
+    (library,) = (name for name in os.listdir(os.path.join(prefix, "lib")) if re.fullmatch(r"libsectile_vgpu\.so\.\d+\.\d+", name))
+    os.rename(os.path.join(prefix, "lib", library), os.path.join(folder, library))
+    said = attempt(program, "virtual:sm_90a").stdout
+    assert said.startswith(f"device 'virtual:sm_90a': this program has no compiler, and {library} cannot be opened: "), said
+    os.rename(os.path.join(folder, library), os.path.join(prefix, "lib", library))
 
     # A program records its calls of the library's kernels, and a bundle is built of them.
     calls, recorded = os.path.join(folder, "calls.json"), os.path.join(folder, "recorded.sectile")
@@ -152,6 +196,7 @@ with tempfile.TemporaryDirectory() as folder:
         ("SOURCES kernels.cpp", "sectile_add_bundle(kernels): TARGETS is missing"),
         ("TARGETS sm_80", "sectile_add_bundle(kernels): SOURCES is missing"),
         ("SOURCES kernels.cpp TARGETS sm_80 EMBED FILE x", "sectile_add_bundle(kernels): a bundle is in the library (EMBED)"),
+        ("SOURCES kernels.cpp TARGETS sm_80 HEADER x.h", "sectile_add_bundle(kernels): HEADER needs KERNELS"),
         ("ABC SOURCES kernels.cpp TARGETS sm_80", "sectile_add_bundle(kernels): there is no argument 'ABC'"),
     ):
         with open(os.path.join(project, "CMakeLists.txt"), "w") as out:

@@ -28,7 +28,7 @@ assert f"\nversion: {version}\n" in text("CITATION.cff"), "CITATION.cff"
 abi = ".".join(version.split(".")[:2]) if version.startswith("0.") else version.split(".")[0]
 control = text("debian/control")
 packages = re.findall(r"^Package: (\S+)", control, re.M)
-for library in ["rt", "kernels"]:
+for library in ["rt", "vgpu", "kernels"]:
     assert f"libsectile-{library}{abi}" in packages, packages
 assert f"libsectile{abi}" in packages, packages
 
@@ -49,7 +49,7 @@ for binary, how in [("packages", {"linked", "contained"}), ("wheel", {"contained
 table = [[cell.strip() for cell in line.split("|")] for line in text("THIRD-PARTY.md").splitlines()
          if line.startswith("| ") and not line.startswith("| ---")][1:]
 known = {source_package(row[2]) for row in table}
-for library in ["libsectile.so", "libsectile_rt.so", "libsectile_kernels.so"]:
+for library in ["libsectile.so", "libsectile_rt.so", "libsectile_vgpu.so", "libsectile_kernels.so"]:
     for name, path in re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", os.path.join(build, "lib", library)), re.M):
         direct = run("readelf", "-d", os.path.join(build, "lib", library))
         if f"[{name}]" not in direct or re.match(r"libsectile|libc\.|libm\.|ld-linux", name):

@@ -1,5 +1,5 @@
 # libsectile_rt is what a program needs that compiles nothing, libsectile_kernels adds the library's kernels: both are small,
-# and without LLVM. runtime_test.py RUNTIME KERNELS
+# and without LLVM, and so is libsectile_vgpu. runtime_test.py RUNTIME KERNELS VIRTUAL
 import os
 import re
 import subprocess
@@ -9,7 +9,7 @@ import tempfile
 # A C++ program has these anyway.
 SYSTEM = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}
 
-runtime, kernels = sys.argv[1:]
+runtime, kernels, virtual = sys.argv[1:]
 
 
 def output(*command):
@@ -40,7 +40,9 @@ def check(library, needed, most_bytes, given):
 check(runtime, SYSTEM, 500_000, set())
 soname = re.search(r"\(SONAME\).*\[(.*)\]", output("readelf", "-d", runtime))[1]
 check(kernels, SYSTEM | {soname}, 3_000_000, names(runtime, "--defined-only"))
-# What it exports is a part of what libsectile does (exports_test.py looks at that): calls of kernels, and no tracing.
+check(virtual, SYSTEM | {soname}, 600_000, names(runtime, "--defined-only"))
+assert names(virtual, "--defined-only") == {"sectile_open_virtual_device"}, names(virtual, "--defined-only")
+# What libsectile_kernels exports is a part of what libsectile does (exports_test.py looks at that): calls of kernels, and no tracing.
 exported = output("nm", "-DC", "--defined-only", kernels)
 for name in ("sectile::run_kernel", "sectile::prepare_kernel", "sectile::detail::runMatmul", "sectile::detail::launchGemm",
              "sectile::flash::detail::attend", "sectile::detail::registerKernel"):

@@ -125,11 +125,49 @@ def test_gradients_of_what_has_integers():
     same_gradients(lambda table: sectile.jax.embedding(table, targets % 7), lambda table: table[targets % 7], table)
 
 
+def test_gradients_of_products():
+    exact = {"precision": "exact"}
+    a, b, bias, residual = normal(24, 40), normal(40, 16), normal(16), normal(24, 16)
+    rows, columns = jnp.abs(normal(24)), jnp.abs(normal(16))
+    same_gradients(lambda a, b: sectile.jax.matmul(a, b, **exact), lambda a, b: a @ b, a, b, bound=1e-3)
+    same_gradients(lambda a, b: sectile.jax.matmul(a, b, alpha=0.5, trans_a=True, trans_b=True, **exact),
+                   lambda a, b: 0.5 * a.T @ b.T, a.T, b.T, bound=1e-3)
+    same_gradients(
+        lambda a, b, c, d: sectile.jax.matmul(a, b, bias=c, residual=d, beta=-2.0, activation="silu", row_scale=rows,
+                                              column_scale=columns, **exact),
+        lambda a, b, c, d: jax.nn.silu(a @ b * rows[:, None] * columns + c - 2 * d), a, b, bias, residual, bound=1e-3)  # fmt: skip
+    for count in (1, 3):  # one right operand for the whole batch, and one for each product
+        for turned in (False, True):
+            same_gradients(lambda a, b, c: sectile.jax.batched_matmul(a, b, bias=c, trans_a=turned, trans_b=turned, **exact),
+                           lambda a, b, c: (a.mT if turned else a) @ (b.mT if turned else b) + c[:, None],
+                           normal(3, 40, 24) if turned else normal(3, 24, 40), normal(count, 16, 40) if turned else normal(count, 40, 16),
+                           normal(count, 16), bound=1e-3)  # fmt: skip
+    sizes = jnp.asarray([10, 0, 11], jnp.int32)  # three rows belong to no group: of their results nothing is known
+    groups = normal(3, 40, 16)
+    same_gradients(lambda a, b: sectile.jax.grouped_matmul(a, b, sizes, **exact)[:21],
+                   lambda a, b: jnp.concatenate([a[:10] @ b[0], a[10:21] @ b[2]]), a, groups, bound=1e-3)
+    same_gradients(sectile.jax.vector_add, lambda x, y: x + y, residual, normal(24, 16))
+    half = jnp.float16
+    found = jax.grad(lambda a: sectile.jax.matmul(a, b.astype(half), out_dtype="f32").sum())(a.astype(half))
+    close(found.astype(jnp.float32), jnp.broadcast_to(b.astype(half).sum(-1).astype(jnp.float32), a.shape), 0.05)
+    assert found.dtype == half
+    # Gradients of gradients are products, too.
+    x = normal(8, 8)
+
+    def twice(product):
+        return jax.grad(lambda x: jax.grad(lambda x: (product(x, x) ** 2).sum())(x).sum())(x)
+
+    close(twice(lambda a, b: sectile.jax.matmul(a, b, **exact)), twice(jnp.matmul), 2e-3)
+
+
 def test_gradients_that_are_not_there():
-    a, b = normal(8, 8), normal(8, 8)
-    raises(sectile.UnsupportedError, lambda: jax.grad(lambda a: sectile.jax.matmul(a, b).sum())(a), "gradient of 'a'")
+    a, b, scale = normal(8, 8), normal(8, 8), normal(8)
+    raises(sectile.UnsupportedError, lambda: jax.grad(lambda s: sectile.jax.matmul(a, b, row_scale=s).sum())(scale), "gradient of 'row_scale'")
+    raises(sectile.UnsupportedError, lambda: jax.grad(lambda a: sectile.jax.sort(a)[0].sum())(a), "gradient of 'x'")
     q, k, v = normal(3, 1, 2, 16, 16)
     raises(sectile.UnsupportedError, lambda: jax.grad(lambda q: sectile.jax.attention(q, k, v).lse.sum())(q), "output 'lse'")
+    twice = jax.grad(lambda x: jax.grad(lambda x: (sectile.jax.softmax(x) ** 2).sum())(x).sum())
+    raises(sectile.UnsupportedError, lambda: twice(a), "softmax_backward has no gradient")
     # Neither is in the way of those who want none.
     jax.grad(lambda c: (sectile.jax.matmul(a, b) * c).sum())(a)
 

@@ -372,6 +372,36 @@ def test_signatures_and_the_stub_file_agree():
         assert len(function.__doc__) > 40 and function.__name__ == name and function.__module__ == "sectile"
 
 
+def test_prepared_calls():
+    x = np.random.default_rng(0).standard_normal((5, 40), dtype=np.float32)
+    call = sectile.prepare(sectile.softmax, x)
+
+    def right(y, x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        np.testing.assert_allclose(y, e / e.sum(-1, keepdims=True), atol=1e-6)
+
+    y = call()
+    right(y, x)
+    x += 1 + np.arange(40, dtype=np.float32)
+    assert call() is y
+    right(y, x)
+    other, out = np.float32(3) * x, np.zeros_like(x)
+    assert call(other, out=out) is out
+    right(out, other)
+    right(y, x)
+    out.flags.writeable = False
+    raises(ValueError, call, out=out, says="read-only")
+    raises(TypeError, call, axis=1, says="no argument 'axis'")
+    raises(TypeError, sectile.prepare, "softmax", memoryview(b"1234"), says="x is")
+    one = sectile.prepare("activation", x, kind="si" + "lu")  # the text lives with the call
+    np.testing.assert_allclose(one(), x / (1 + np.exp(-x)), rtol=1e-5, atol=1e-6)
+    held = sys.getrefcount(x)
+    calls = [sectile.prepare("softmax", x, out=np.empty_like(x)) for _ in range(50)]
+    assert sys.getrefcount(x) > held
+    del calls
+    assert sys.getrefcount(x) == held
+
+
 def test_libraries_of_kernels():
     raises(sectile.InvalidError, sectile.load, "none.so", says="none.so")
     raises(AttributeError, lambda: sectile.scale_rows)

@@ -182,6 +182,76 @@ def test_gradients_that_are_not_there(device):
     raises(sectile.UnsupportedError, lambda: sectile.softmax(a, out=torch.empty_like(a)), "out")
 
 
+@on_each_device
+def test_prepared_calls(device):
+    x, out = torch.randn(2, 4, 33, device=device)
+    call = sectile.prepare(sectile.softmax, x, out=out)
+    assert call() is out
+    close(out, x.softmax(-1), 1e-6)
+    x.mul_(2)  # the same memory
+    assert call() is out
+    close(out, x.softmax(-1), 1e-6)
+    # Others of the same kind, for this call alone.
+    other, result = torch.randn(4, 33, device=device), torch.empty_like(x)
+    assert call(other, out=result) is result and call(x=other) is out
+    close(result, other.softmax(-1), 1e-6)
+    close(out, result, 0)
+    call()
+    close(out, x.softmax(-1), 1e-6)
+    w = torch.rand(33, device=device)
+    by_name = sectile.prepare("rms_norm", x, w, eps=1e-3)
+    result = by_name()
+    assert by_name() is result and type(result).__name__ == "rms_norm_result"
+    close(result.y, F.rms_norm(x, (33,), w, 1e-3), 1e-5)
+    y = torch.empty_like(x)
+    close(by_name(other, out=(y, None, None)).y, F.rms_norm(other, (33,), w, 1e-3), 1e-5)
+    assert by_name(out=(y, None, None))[2] is result[2]
+    raises(ValueError, lambda: call(x[:, :32]), "softmax")
+    raises(TypeError, lambda: by_name(eps=1e-2), "prepared")
+    raises(TypeError, lambda: call(x, x), "by place")
+    raises(ValueError, lambda: by_name(residual=x), "was prepared without residual")
+    raises(ValueError, lambda: sectile.prepare(sectile.softmax, x.clone().requires_grad_()), "gradient")
+    raises(ValueError, lambda: call(x.clone().requires_grad_()), "gradient")
+    with torch.no_grad():
+        sectile.prepare(sectile.softmax, x.clone().requires_grad_())()
+    raises(TypeError, lambda: sectile.prepare(len, x), "function of this module")
+    raises(AttributeError, lambda: sectile.prepare("softmaxx", x), "softmaxx")
+    raises(TypeError, lambda: sectile.prepare(sectile.softmax), "needs x")
+
+
+@on_each_device
+def test_operators_see_what_looks_on(device):
+    # The short way through the dispatcher is taken by plain calls alone.
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), words=None):
+            seen.append(function)
+            return function(*arguments, **(words or {}))
+
+    x = torch.randn(3, 20, device=device)
+    operator = torch.ops.sectile.softmax
+    close(operator(x), x.softmax(-1), 1e-6)
+    with Watch():
+        close(operator(x), x.softmax(-1), 1e-6)
+    assert operator.default in seen, seen
+    with FakeTensorMode() as mode:
+        assert operator(mode.from_tensor(x)).shape == x.shape
+    close(torch.func.vmap(st.softmax)(x), x.softmax(-1), 1e-6)
+    close(torch.func.vmap(operator)(x), x.softmax(-1), 1e-6)
+    wanting = x.clone().requires_grad_()
+    assert operator(wanting).grad_fn is not None and operator(x).grad_fn is None
+    with torch.no_grad():
+        assert not operator(wanting).requires_grad
+    with torch.inference_mode():
+        close(operator(x), x.softmax(-1), 1e-6)
+    parts = torch.ops.sectile.topk(x, k=3)
+    close(parts[0], x.topk(3).values, 1e-6)
+
+
 def test_every_operator_is_well_formed():
     for name in sectile.operations():
         schema = getattr(torch.ops.sectile, name).default._schema

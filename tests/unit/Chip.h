@@ -2,8 +2,8 @@
 // CUDA device, what they run there must leave the memory that the virtual GPU leaves, bit for bit.
 #pragma once
 #include "ir/Target.h"
-#include "jit/virtual/Machine.h"
-#include "jit/virtual/TensorMap.h"
+#include "vgpu/Machine.h"
+#include "vgpu/TensorMap.h"
 #include <cstdint>
 #include <memory>
 #include <string>

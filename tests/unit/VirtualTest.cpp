@@ -19,14 +19,14 @@ target triple = "amdgcn-amd-amdhsa"
 @sectile_shared = external addrspace(3) global [0 x i8], align 1024
 )";
 
-llvm::Expected<VirtualObject> compileText(const std::string &text) {
+llvm::Expected<VirtualObject> compileText(const std::string &text, const HostOptions &options) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(text, diagnostic, context);
   if (!module)
     return llvm::createStringError("line %d: %s", diagnostic.getLineNo(),
                                    diagnostic.getMessage().str().c_str());
-  return compileForHost(*module);
+  return compileForHost(*module, options);
 }
 
 std::string withLines(const std::string &text) {
@@ -70,12 +70,7 @@ Runner::Runner(const std::string &text, unsigned warpSize)
     ADD_FAILURE() << llvm::toString(object.takeError());
     std::abort();
   }
-  llvm::Expected<std::unique_ptr<Program>> loaded = Program::load(std::move(*object));
-  if (!loaded) {
-    ADD_FAILURE() << llvm::toString(loaded.takeError());
-    std::abort();
-  }
-  program = std::move(*loaded);
+  program = Program::load(std::move(*object));
 }
 
 } // namespace sectile::vgpu

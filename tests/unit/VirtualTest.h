@@ -2,8 +2,8 @@
 #pragma once
 #include "Chip.h"
 #include "codegen/virtual/HostCompiler.h"
-#include "jit/virtual/Machine.h"
-#include "jit/virtual/Program.h"
+#include "vgpu/Machine.h"
+#include "vgpu/Program.h"
 #include <cstring>
 #include <gtest/gtest.h>
 #include <span>
@@ -17,7 +17,7 @@ extern const char nvidiaHead[];
 extern const char amdHead[];
 
 // Compiles the text of a module; a failure is the returned error.
-llvm::Expected<VirtualObject> compileText(const std::string &text);
+llvm::Expected<VirtualObject> compileText(const std::string &text, const HostOptions &options = {});
 
 // Gives every line of the kernel's body that ends in ";; N" the source line N. A chip's code is no
 // other for it: full line tables would make it code for a debugger, without `setmaxnreg`.

@@ -3,9 +3,9 @@
 #include "autotune/CostModel.h"
 #include "autotune/Predict.h"
 #include "codegen/nvidia/Ptxas.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Candidates.h"
 #include "tests/unit/Processes.h"
+#include "vgpu/VirtualDevice.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>

@@ -6,12 +6,12 @@
 #include "codegen/virtual/HostCompiler.h"
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "layout_random.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
 #include "runtime/Artifact.h"
+#include "vgpu/VirtualDevice.h"
 #include "llvm/Target/TargetMachine.h"
 #include <sectile/buffer.h>
 

@@ -1,8 +1,8 @@
 // Generated code computes the right numbers: small kernels in tile IR, compiled through the whole
 // pipeline and run on virtual GPUs of several kinds, against the host.
 #include "codegen/Compiler.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "mlir/Parser/Parser.h"
+#include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -21,7 +21,7 @@ public:
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, context.get());
     EXPECT_TRUE(static_cast<bool>(module));
     auto known = llvm::cantFail(Target::get(target));
-    auto artifact = compile(*module, known, options, /*forVirtualDevice=*/true);
+    auto artifact = compile(*module, known, options, CodeFor::VirtualDevice);
     if (!artifact) {
       ADD_FAILURE() << target << ": " << llvm::toString(artifact.takeError());
       return;

@@ -4,8 +4,8 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "dsl/Trace.h"
 #include "jit/Remarks.h"
-#include "jit/virtual/Machine.h"
-#include "jit/virtual/Program.h"
+#include "vgpu/Machine.h"
+#include "vgpu/Program.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <numeric>
@@ -89,8 +89,8 @@ TEST_P(VirtualGpu, VectorAdd) {
   Target target = cantFail(Target::get(GetParam()));
   ContextLease context;
   auto module = traceVectorAdd(context.get());
-  Artifact artifact = cantFail(compile(*module, target, {}, /*forVirtualDevice=*/true));
-  auto program = cantFail(vgpu::Program::load(*vgpu::VirtualObject::deserialize(artifact.bytes)));
+  Artifact artifact = cantFail(compile(*module, target, {}, CodeFor::VirtualDevice));
+  auto program = vgpu::Program::load(*vgpu::VirtualObject::deserialize(artifact.bytes));
 
   constexpr int n = 5008; // the specialisation promises a multiple of 16
   vgpu::Machine machine(target.warpSize);

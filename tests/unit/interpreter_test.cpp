@@ -1,12 +1,12 @@
 // The interpreter: exact semantics of each operation, and what it says of mistakes.
 #include "codegen/Compiler.h"
-#include "jit/HostDevice.h"
 #include "jit/interpreter/Bounds.h"
 #include "jit/interpreter/Floats.h"
 #include "jit/interpreter/Interpreter.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "vgpu/HostDevice.h"
 #include "llvm/ADT/APFloat.h"
 #include <bit>
 #include <cmath>

@@ -2,10 +2,10 @@
 // compiler gives them is what they need: exact numbers, so performance is tested like results are.
 #include "VirtualTest.h"
 #include "ir/Target.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Emit.h"
 #include "kernels/Registry.h"
 #include "runtime/LaunchAccess.h"
+#include "vgpu/VirtualDevice.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -81,7 +81,7 @@ vgpu::TensorMap mapOf(const uint16_t *matrix, int64_t width, int64_t height) {
   map.box[0] = uint32_t(std::min<int64_t>(width, 64));
   map.box[1] = uint32_t(height);
   map.swizzle = map.box[0] * uint32_t(sizeof(uint16_t));
-  return llvm::cantFail(vgpu::TensorMap::encode(map));
+  return vgpu::TensorMap::encode(map);
 }
 
 // Takes each barrier and each wait out of the code of the default matmul, one at a time: every one

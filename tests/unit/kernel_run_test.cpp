@@ -1,8 +1,8 @@
 // Kernels from the lambda to the result, on the virtual GPU: traced, compiled, cached, run.
 #include "jit/CompileCache.h"
 #include "jit/CompileTimes.h"
-#include "jit/HostDevice.h"
 #include "ops/Devices.h"
+#include "vgpu/HostDevice.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <numeric>

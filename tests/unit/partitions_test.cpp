@@ -2,8 +2,8 @@
 // tiles and without, where code for such warps is made, and mistakes planted in it that the virtual
 // GPU must find.
 #include "VirtualTest.h"
-#include "jit/virtual/TensorMap.h"
 #include "ops/Devices.h"
+#include "vgpu/TensorMap.h"
 #include <gmock/gmock.h>
 #include <regex>
 #include <sectile/sectile.h>
@@ -210,7 +210,7 @@ protected:
     map.box[1] = uint32_t(boxHeight);
     map.strides[0] = uint64_t(width) * sizeof(half);
     map.swizzle = 128;
-    return llvm::cantFail(TensorMap::encode(map));
+    return TensorMap::encode(map);
   }
 
   LaunchResult run(uint64_t seed) {

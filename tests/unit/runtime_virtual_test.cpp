@@ -1,7 +1,7 @@
 // The virtual GPU behind the public interface: memory, launches, findings as errors, graphs.
 #include "VirtualTest.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Message.h"
+#include "vgpu/VirtualDevice.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <sectile/buffer.h>

@@ -1,7 +1,7 @@
 // Threads that the system does not give: work is done by those that there are.
 #include "autotune/Prepare.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Parallel.h"
+#include "vgpu/VirtualDevice.h"
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Conformance of MFMA and WMMA: every form against a triple loop, with the fragments as AMD's
 // documents of the instruction sets table them, written out here once more.
 #include "VirtualTest.h"
-#include "jit/virtual/SmallFloats.h"
+#include "vgpu/SmallFloats.h"
 #include <cmath>
 #include <cstring>
 #include <functional>

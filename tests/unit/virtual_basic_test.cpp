@@ -1,5 +1,6 @@
 // The virtual GPU from end to end on small kernels: compile, load, launch, results, bounds.
 #include "VirtualTest.h"
+#include "codegen/virtual/HostLinker.h"
 #include <numeric>
 
 using namespace sectile::vgpu;
@@ -108,12 +109,49 @@ TEST_F(VectorAdd, SurvivesSerialisation) {
   EXPECT_FALSE(VirtualObject::deserialize(bytes.substr(0, bytes.size() - 1)));
   EXPECT_FALSE(VirtualObject::deserialize(bytes + "x"));
   EXPECT_FALSE(VirtualObject::deserialize("something else"));
-  auto loaded = Program::load(std::move(*again));
-  ASSERT_TRUE(bool(loaded));
-  runner.program = std::move(*loaded);
+  runner.program = Program::load(std::move(*again));
   float *z = runner.allocate<float>(1000);
   runner.expectClean(runner.upload(x), runner.upload(y), z, n);
   EXPECT_EQ(z[999], 999.5f);
+}
+
+// What a bundle has: it is linked, and imports nothing by name.
+TEST_F(VectorAdd, ASharedObjectRunsAsTheOtherDoes) {
+  const std::string text = nvidiaHead + vectorAdd;
+  VirtualObject object = llvm::cantFail(compileText(text, {.cpu = portableCpu}));
+  EXPECT_FALSE(object.isShared());
+  object.object = llvm::cantFail(linkForBundle(object.object));
+  object.hostCpu = portableHost();
+  ASSERT_TRUE(object.isShared());
+  // Several at once are several programs, and one that is gone leaves the others as they are.
+  const auto first = Program::load(object);
+  auto second = Program::load(object);
+  EXPECT_NE(first->entry(), second->entry());
+  second = Program::load(object);
+  runner.program = std::move(second);
+  float *z = runner.allocate<float>(1000);
+  runner.expectClean(runner.upload(x), runner.upload(y), z, n);
+  EXPECT_EQ(z[999], 999.5f);
+
+  const auto refuses = [](VirtualObject given, const char *why) {
+    try {
+      Program::load(std::move(given));
+      ADD_FAILURE() << why;
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
+    }
+  };
+  VirtualObject other = object;
+  other.hostCpu = std::string(portableCpu) + "-abi1";
+  refuses(other, "it is for x86-64-v3-abi1");
+  other = object;
+  other.object.resize(100);
+  refuses(other, "cannot");
+  other = object;
+  other.entry = "nothing";
+  refuses(other, "it has no entry");
+  other = llvm::cantFail(compileText(text, {.cpu = portableCpu}));
+  refuses(other, "it was compiled for x86-64-v3"); // relocatable, and not for this machine
 }
 
 TEST(VirtualCompile, NamesWhatItDoesNotKnow) {

@@ -576,7 +576,7 @@ std::optional<Finding> findInThird(const std::string &second, bool thirdWaits = 
   std::vector<std::unique_ptr<Program>> programs;
   LaunchOptions options;
   for (const std::string &body : bodies) {
-    programs.push_back(llvm::cantFail(Program::load(llvm::cantFail(compileText(kernel(body))))));
+    programs.push_back(Program::load(llvm::cantFail(compileText(kernel(body)))));
     const unsigned blocks = &body == &bodies[1] ? 2 : 1;
     void *arguments[] = {&arrays[0], &arrays[1]};
     LaunchResult result = machine.launch(

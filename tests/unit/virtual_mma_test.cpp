@@ -1,8 +1,8 @@
 // Conformance of the matrix instructions: every form of mma.sync against a triple loop, with the
 // fragment tables of the PTX ISA written out element by element; ldmatrix and stmatrix likewise.
 #include "VirtualTest.h"
-#include "jit/virtual/MmaKernels.h"
-#include "jit/virtual/SmallFloats.h"
+#include "vgpu/MmaKernels.h"
+#include "vgpu/SmallFloats.h"
 #include <algorithm>
 #include <cstring>
 #include <functional>

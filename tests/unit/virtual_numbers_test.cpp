@@ -1,7 +1,7 @@
 // Arithmetic of the virtual GPU: narrow formats against their definition, and the NVVM intrinsics
 // that convert, round and approximate.
 #include "VirtualTest.h"
-#include "jit/virtual/SmallFloats.h"
+#include "vgpu/SmallFloats.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -2,8 +2,8 @@
 // products on sm_90a, with copies in a ring, by threads or by the engine, and one wgmma group in
 // flight; of fp8 one whose sums are promoted.
 #include "VirtualTest.h"
-#include "jit/virtual/TensorMap.h"
 #include "tests/unit/Fp8Sums.h"
+#include "vgpu/TensorMap.h"
 #include <algorithm>
 #include <cmath>
 #include <regex>
@@ -111,7 +111,7 @@ vgpu::TensorMap mapOf(const std::string &cta, int pointer, const half *memory, i
   map.box[0] = uint32_t(std::stoul(found[1]));
   map.box[1] = uint32_t(std::stoul(found[2]));
   map.swizzle = uint8_t(std::stoul(found[3]));
-  return llvm::cantFail(vgpu::TensorMap::encode(map));
+  return vgpu::TensorMap::encode(map);
 }
 
 class PlantedBugs : public testing::Test {

@@ -3,7 +3,7 @@
 // mistakes that the virtual GPU must find in how it is fenced and waited for.
 #include "VirtualTest.h"
 #include "codegen/nvidia/Ptxas.h"
-#include "jit/virtual/SmallFloats.h"
+#include "vgpu/SmallFloats.h"
 #include <cmath>
 #include <functional>
 #include <random>

@@ -11,6 +11,7 @@
 #include "tools/sectile/Table.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <sectile/error.h>
@@ -144,14 +145,20 @@ int sectile::tool::runBuild(const CommandLine &line) {
   if (path.empty())
     throw InputError("build needs -o FILE: where the bundle goes");
   checkWritable(path);
+  const std::string header = line.value("--header").value_or("");
+  if (!header.empty())
+    checkWritable(header);
   BundleBuilder builder(namesIn(*line.value("--target")), {.onlyLikeThese = line.has("--exact"),
                                                            .compresses = line.has("--compress"),
                                                            .machineCode = line.has("--cubin")});
   for (const auto &[target, file] : line.assignments("--tuning", true))
     builder.tuneBy(file, namesIn(line.value("--tuned-on").value_or("")), target);
   addContents(line, builder);
+  builder.finish();
   for (const std::string &gap : builder.gaps())
     std::cerr << "sectile: " << gap << "\n";
+  if (!header.empty())
+    writeFile(header, {builder.header().text(std::filesystem::path(header).stem().string())});
   return write(line, builder.writer(), path);
 }
 

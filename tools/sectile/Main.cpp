@@ -186,6 +186,7 @@ const std::vector<Command> &sectile::tool::commands() {
         {"--tuned-on", "NAMES", "the products whose measurements count; where FILE has several"},
         {"--compress", {}, "compress the code; programs then need libzstd.so.1"},
         {"--cubin", {}, "NVIDIA's machine code beside PTX, made by ptxas"},
+        {"--header", "FILE", "a header of C with a function for each kernel and call, too"},
         {"--opt", "KEY=VALUE", "an option of the kernel"},
         {"--with", "NAMES", "optional inputs that there are, as bias,mask"},
         {"--config", "KEY=VALUE", "a field of its configuration"},

@@ -1,13 +1,13 @@
 // Inputs, the two ways to run, and the comparison.
 #include "tests/fuzz/programs/Run.h"
-#include "codegen/virtual/VirtualObject.h"
 #include "jit/CodeSource.h"
 #include "jit/interpreter/Interpreter.h"
-#include "jit/virtual/Machine.h"
-#include "jit/virtual/Program.h"
-#include "jit/virtual/TensorMap.h"
 #include "runtime/DebugLog.h"
 #include "runtime/DeviceImpl.h"
+#include "vgpu/Machine.h"
+#include "vgpu/Program.h"
+#include "vgpu/TensorMap.h"
+#include "vgpu/VirtualObject.h"
 #include <cmath>
 #include <cstring>
 #include <sectile/buffer.h>
@@ -111,15 +111,13 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
                                      const Setting &setting) {
   Target target = llvm::cantFail(Target::get(setting.target));
   OwningOpRef<ModuleOp> copy = module.clone();
-  auto artifact = compile(*copy, target, setting.compile, /*forVirtualDevice=*/true);
+  auto artifact = compile(*copy, target, setting.compile, CodeFor::VirtualDevice);
   if (!artifact)
     return artifact.takeError();
   auto object = vgpu::VirtualObject::deserialize(artifact->bytes);
   if (!object)
     return llvm::createStringError("the artifact cannot be read");
-  auto program = vgpu::Program::load(std::move(*object));
-  if (!program)
-    return program.takeError();
+  const auto program = vgpu::Program::load(std::move(*object));
   vgpu::Machine machine(target.warpSize);
   Buffers buffers(machine.memory(), inputs);
   std::vector<void *> arguments;
@@ -138,12 +136,8 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   if (!artifact->debugSites.empty())
     arguments.insert(arguments.end(), {&log, &launchNumber});
   std::vector<vgpu::TensorMap> maps;
-  for (const TensorMapPlan &plan : artifact->plan.tensorMaps) {
-    auto map = vgpu::TensorMap::of(valuesOf(plan, arguments.data()));
-    if (!map)
-      return map.takeError();
-    maps.push_back(*map);
-  }
+  for (const TensorMapPlan &plan : artifact->plan.tensorMaps)
+    maps.push_back(vgpu::TensorMap::of(valuesOf(plan, arguments.data())));
   for (vgpu::TensorMap &map : maps)
     arguments.push_back(&map);
   vgpu::LaunchShape shape;
@@ -162,7 +156,7 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
     launch.seed = launch.seed % (1 << 20) * uint64_t(inputs.options.programs);
     launch.deadline = 20;
   }
-  vgpu::LaunchResult result = machine.launch(**program, shape, arguments.data(), launch);
+  vgpu::LaunchResult result = machine.launch(*program, shape, arguments.data(), launch);
   if (result.finding)
     return llvm::createStringError(result.finding->text());
   if (log->failures) {

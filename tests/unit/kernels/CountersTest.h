@@ -2,9 +2,9 @@
 // is tested as results are.
 #pragma once
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Use.h"
 #include "runtime/LaunchAccess.h"
+#include "vgpu/VirtualDevice.h"
 #include <regex>
 
 namespace sectile::test {

@@ -1,6 +1,6 @@
 // Running kernels on arguments with strides.
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
+#include "vgpu/VirtualDevice.h"
 #include <cstring>
 #include <sectile/library.h>
 #include <sys/mman.h>

@@ -121,6 +121,7 @@ TEST_P(BundledKernel, HasTheCompilersBits) {
     SCOPED_TRACE(name);
     BundleBuilder builder({name}, {.onlyLikeThese = true});
     builder.add(filled.call, {});
+    builder.finish();
     const std::string bytes = builder.writer().bytes();
     const Device device = Device::open(name);
     const std::vector<HostArray> compiled = outputs(device, ""), bundled = outputs(device, bytes);
@@ -135,6 +136,7 @@ TEST_P(BundledKernel, CodeForAnyArgumentsIsRight) {
     SCOPED_TRACE(name);
     BundleBuilder builder({name}, {});
     builder.add(filled.call, {});
+    builder.finish();
     EXPECT_THAT(builder.gaps(), testing::IsEmpty());
     const std::string all = builder.writer().bytes();
     runtime::BundleWriter assumesNothing("");

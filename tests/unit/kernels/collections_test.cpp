@@ -1,6 +1,6 @@
 // reduce, scan, sort, argsort, topk and histogram.
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
+#include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>

@@ -1,7 +1,7 @@
 // linear_recurrence, step by step and by chunks, and its gradients.
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "tests/unit/Processes.h"
+#include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>

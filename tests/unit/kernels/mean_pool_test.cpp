@@ -1,6 +1,6 @@
 // mean_pool and chunk_mean_pool, forward and backward.
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
+#include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>

@@ -1,9 +1,9 @@
 // rope and rope_backward: rotations, both styles, positions, layouts, and how good angles are.
 #include "../VirtualTest.h"
 #include "KernelTest.h"
-#include "jit/virtual/VirtualDevice.h"
 #include "kernels/Use.h"
 #include "kernels/position/References.h"
+#include "vgpu/VirtualDevice.h"
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,7 +1,7 @@
 // Promises about values: what they change in the code, and what the checked mode says where they do
 // not hold.
 #include "Devices.h"
-#include "jit/HostDevice.h"
+#include "vgpu/HostDevice.h"
 #include <gmock/gmock.h>
 #include <numeric>
 

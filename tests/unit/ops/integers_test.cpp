@@ -1,6 +1,6 @@
 // Functions of integers on every device, against C++.
 #include "Apply.h"
-#include "jit/virtual/VirtualDevice.h"
+#include "vgpu/VirtualDevice.h"
 #include <bit>
 #include <gmock/gmock.h>
 #include <limits>
