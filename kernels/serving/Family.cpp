@@ -6,6 +6,7 @@ std::vector<sectile::KernelSpec> sectile::servingKernels() {
           pagedPlanSpec(),
           pagedDecodeSpec(),
           pagedPrefillSpec(),
+          attentionCachedSpec(),
           pagedSlotsSpec(),
           kvAppendSpec(),
           ropeAppendSpec(),

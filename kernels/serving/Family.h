@@ -8,6 +8,7 @@ KernelSpec attentionMergeSpec();
 KernelSpec pagedPlanSpec();
 KernelSpec pagedDecodeSpec();
 KernelSpec pagedPrefillSpec();
+KernelSpec attentionCachedSpec();
 KernelSpec pagedSlotsSpec();
 KernelSpec kvAppendSpec();
 KernelSpec ropeAppendSpec();

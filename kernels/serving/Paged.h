@@ -1,13 +1,15 @@
-// What decoding and chunked prefill over pages have in common on the host: arguments, options,
-// checks and the launch.
+// What the kernels of attention over pages have in common on the host: arguments, options, checks
+// and the launch.
 #pragma once
 #include "kernels/attention/Options.h"
 #include "kernels/serving/References.h"
 
 namespace sectile {
 
-// All but configurations and launches; packed: the queries of sequences are chunks.
-KernelSpec pagedSpec(bool packed);
+// Which kernel: decode has one query of each sequence, the others have chunks.
+enum class Paged { decode, prefill, cached };
+// All but configurations and launches.
+KernelSpec pagedSpec(Paged kind);
 
 // Keys of one step that suit this width and dtype.
 std::int64_t pagedKeys(const Invocation &call, const std::string &target);
@@ -19,10 +21,10 @@ bool hasWholeSteps(const Invocation &call, std::int64_t n);
 bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
 
 // Call `launch` for the launch of the loop over pages, and merge what parts of the keys give: for a
-// call of paged_decode or paged_prefill. modified: scores are more than scaled products.
+// call of one of these kernels. modified: scores are more than scaled products.
 void launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
                  const flash::detail::Launcher &launch);
-// All launches of paged_decode and paged_prefill.
+// All launches of these kernels.
 void launchPagedAttention(Use &use);
 
 } // namespace sectile

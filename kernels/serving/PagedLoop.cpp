@@ -29,11 +29,19 @@ RowBlock packedRows(const View<const std::int32_t, 1> &starts, const Int &total,
   return {at.sequence, at.block, tokens.first, tokens.length, tokens.first};
 }
 
-template <class Config> RowBlock singleRows(const Config &config) {
-  const int blocks = (config.group + config.m - 1) / config.m;
-  auto number = program_id(0);
-  const Int sequence = number / blocks;
-  return {sequence, number % blocks, sequence, 1, sequence};
+// Of launches that have as many programs for each sequence, or each part of a plan, as for any
+// other: those for `queries` of its queries.
+template <class Config>
+RowBlock evenRows(const Config &config, const flash::PageConfig &pages, const Int &queries) {
+  const Int number = program_id(0);
+  if (!pages.several) {
+    const int blocks = (config.group + config.m - 1) / config.m;
+    const Int sequence = number / blocks;
+    return {sequence, number % blocks, sequence, 1, sequence};
+  }
+  const Int blocks = cdiv(queries * config.group, config.m), sequence = number / blocks,
+            first = sequence * queries;
+  return {sequence, number % blocks, first, queries, first};
 }
 
 // Rows of a plan's part, and its keys.
@@ -43,13 +51,13 @@ struct PlannedRows {
 };
 
 template <class Config>
-PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const Config &config) {
-  const RowBlock part = singleRows(config);
+PlannedRows plannedRows(const View<const std::int32_t, 2> &plan,
+                        const View<const std::int32_t, 1> &starts, const Int &total,
+                        const Config &config, const flash::PageConfig &pages, const Int &queries) {
+  const RowBlock part = evenRows(config, pages, queries);
   const serving::PlanRow row(plan, part.sequence);
-  const Int sequence = maximum(row.sequence, 0);
-  return {{sequence, part.block, sequence, where(row.sequence >= 0, Int(1), Int(0)), part.place},
-          row.first,
-          row.end};
+  const serving::PlannedQueries of(row, starts, total, pages.packed, pages.several, queries);
+  return {{of.sequence, part.block, of.first, of.count, part.place}, row.first, row.end};
 }
 
 // What a program has: rows of a sequence, with so many keys. None where the rows do not exist, as
@@ -60,18 +68,18 @@ struct Work {
   std::optional<PlannedRows> planned = {};
 };
 
-// total: tokens of all sequences; room: keys of a table.
+// total: tokens of all sequences; queries: of each; room: keys of a table.
 template <class Config>
 Work workOf(const Config &config, const flash::PageConfig &pages,
             const View<const std::int32_t, 1> &lengths,
             const View<const std::int32_t, 1> &queryStarts, const View<const std::int32_t, 2> &plan,
-            const Int &total, const Int &room) {
+            const Int &total, const Int &queries, const Int &room) {
   std::optional<PlannedRows> planned;
   if (pages.planned)
-    planned = plannedRows(plan, config);
+    planned = plannedRows(plan, queryStarts, total, config, pages, queries);
   const RowBlock rows = planned        ? planned->rows
                         : pages.packed ? packedRows(queryStarts, total, config)
-                                       : singleRows(config);
+                                       : evenRows(config, pages, queries);
   const Bool exists = PackedRows{config.group}.query(rows.block * config.m) < rows.queries;
   auto length = load(lengths.ptr() + cast<std::int64_t>(rows.sequence) * lengths.stride(0));
   return {rows, where(exists, clamp(cast<Index>(length), 0, room), 0), planned};
@@ -118,13 +126,13 @@ template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                        const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
                        const Modifier &modifier, const AnyVisibility &visibility) {
-  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse] =
-      tensors;
+  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse,
+               queries] = tensors;
   const int n = config.n, width = config.width, group = config.group;
   const Int kvHead = program_id(1), head = kvHead * group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
-  const auto [at, keys, planned] =
-      workOf(config, pages, lengths, queryStarts, plan, q.extent(0), tables.extent(1) * pages.page);
+  const auto [at, keys, planned] = workOf(config, pages, lengths, queryStarts, plan, q.extent(0),
+                                          queries, tables.extent(1) * pages.page);
   const Scores scores{.config = config,
                       .sequence = {at.sequence, head, at.queries, keys, at.query},
                       .numbers = numbers,
@@ -188,7 +196,7 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
                             const View<const std::int32_t, 2> &plan, const Int &queries,
                             const Int &keys, const AnyVisibility &visibility) {
   const Int kvHead = program_id(1);
-  const Work work = workOf(config, config, lengths, queryStarts, plan, queries, keys);
+  const Work work = workOf(config, config, lengths, queryStarts, plan, queries, 1, keys);
   const RowBlock &at = work.rows;
   Int from = 0, end = cdiv(work.keys, config.n);
   if (work.planned) {
@@ -207,6 +215,7 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
 #define SECTILE_TRACE_CACHES(T, Out)                                                               \
   SECTILE_TRACE_PAGES(T, T, Out)                                                                   \
   SECTILE_TRACE_PAGES(T, float8_e4m3, Out)                                                         \
+  SECTILE_TRACE_PAGES(T, float8_e5m2, Out)                                                         \
   SECTILE_TRACE_PAGES(T, std::int8_t, Out)                                                         \
   SECTILE_TRACE_PAGES(T, std::uint8_t, Out)
 SECTILE_TRACE_CACHES(half, half)

@@ -12,9 +12,17 @@ AttentionResult mergeReference(const HostArray &o, const HostArray &lse, Arithme
 
 struct PagedSettings {
   AttentionSettings attention;
-  // Where the sequences' queries begin and end, [S + 1]; else each has one.
+  // Where the sequences' queries begin and end, [S + 1]; else each has `queries`.
   const HostArray *cu = nullptr;
   const HostArray *kScale = nullptr, *vScale = nullptr; // [1|blocks, Hkv]
+  std::int64_t queries = 1;
+  std::int64_t chunk = 0;          // positions of one; 0: there are none
+  const HostArray *tree = nullptr; // [T, words]: a bit for each of a sequence's last keys
+
+  // The number of sequence s's first query.
+  std::int64_t first(std::int64_t s) const {
+    return cu ? cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s * queries;
+  }
 };
 // q [T, Hq, D], caches [blocks, Hkv, page, Dc], lengths [S], tables [S, max] -> o like q, lse
 // [T, Hq]. Query i of n of a sequence sees key j where j <= i + length - n, if causal, and j >= i +

@@ -87,6 +87,17 @@ def test_paged_prefill():
     run("paged_prefill", [*inputs, "sinks"], "--opt", "window_left=7", "softcap=1.5")
 
 
+def test_attention_cached():
+    inputs = [*paged(12, 4, 32, 32, 5, 9, [12, 4, 45], "<f2"), "tree"]
+    write_npy("tree", "<i4", (12, 1), [random.randrange(16) for _ in range(12)])
+    run("attention_cached", inputs, outputs=["o", "lse"])
+    assert read_npy("o")[1] == (12, 4, 32) and read_npy("lse")[1] == (12, 4)
+    write_npy("cu_seqlens_q", "<i4", (4,), [0, 5, 5, 12])
+    run("paged_plan", ["context_lens"], "--opt", "parts=4", outputs=["plan"])
+    options = ("--opt", "chunk=16", "window_left=7", "softcap=1.5", "max_queries=7")
+    run("attention_cached", [*inputs, "cu_seqlens_q", "plan"], *options)
+
+
 def test_block_sparse_attention():
     heads, queries, keys, width = 2, 70, 50, 32
     for name in ("q", "do"):

@@ -142,6 +142,34 @@ def _(c):
     return attend, ["q", "k_cache", "v_cache"]
 
 
+@peer(PYTORCH, "attention_cached")
+def _(c):
+    plain_cache(c)
+    c.require(not c.given("cu_seqlens_q") and c.integer("window_right", -1) < 0 and c.integer("chunk", 0) == 0, "as many tokens of each sequence only")
+    c.remark("gathers the pages' keys and values")
+    scale, tables, lengths = c.number("scale", 1 / math.sqrt(c["q"].shape[-1])), c["block_tables"].long(), c["context_lens"].long()
+    sequences, tokens = len(lengths), c["q"].shape[0] // len(lengths)
+    places = torch.arange(tables.shape[1] * c["k_cache"].shape[2], device=DEVICE)
+    own = lengths[:, None] - tokens + torch.arange(tokens, device=DEVICE)
+    seen = (places < lengths[:, None])[:, None, :].expand(-1, tokens, -1)
+    if c.choice("causal", "true") == "true":
+        seen = seen & (places <= own[..., None])
+    if c.given("tree"):
+        node = places - (lengths - tokens)[:, None]
+        rows = c["tree"].long().view(sequences, tokens, -1)
+        words = rows.gather(2, (node // 32).clamp(0, rows.shape[2] - 1)[:, None].expand(-1, tokens, -1))
+        seen = seen & ((node < 0)[:, None] | (words >> (node % 32)[:, None] & 1).bool())
+    empty = ~seen.any(-1)[:, None, :, None]
+
+    def attend(q, k_cache, v_cache):
+        k, v = (cache[tables].transpose(1, 2).flatten(2, 3) for cache in (k_cache, v_cache))
+        rows = q.view(sequences, tokens, *q.shape[1:]).transpose(1, 2)
+        o = F.scaled_dot_product_attention(rows, k, v, attn_mask=seen[:, None], scale=scale, enable_gqa=True)
+        return o.masked_fill(empty, 0).transpose(1, 2).reshape(q.shape)
+
+    return attend, ["q", "k_cache", "v_cache"]
+
+
 @peer(PYTORCH, "attention_merge")
 def _(c):
     def merge(partial_o, partial_lse):

@@ -3,6 +3,7 @@
 // lie: it launches, does not wait, and throws LaunchError for arguments that the kernel does not
 // take.
 #pragma once
+#include <sectile/attention.h>
 #include <sectile/kernels.h>
 
 namespace sectile {
@@ -25,6 +26,23 @@ struct RopeAppendOptions {
   std::optional<AnyTensor> q_weight = {}, k_weight = {}; // [D]: heads are normalised before
   std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or Hkv] of floats
 };
+struct AttentionCachedOptions {
+  bool causal = true;               // query i of n sees key j where j <= i + context_len - n
+  std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
+  double softcap = 0;               // c: scaled scores s become c tanh(s / c); 0: they do not
+  // How far before and behind its own position a query sees; any distance where there is none.
+  std::optional<std::int64_t> window_left = {}, window_right = {};
+  std::int64_t chunk = 0; // positions of a chunk, of which a query sees its own; 0: all
+  // With cu_seqlens_q and a plan, the most tokens that a sequence has in q; T if none.
+  std::optional<std::int64_t> max_queries = {};
+  // [S + 1] of std::int32_t: sequence s has the tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1.
+  // Without it each has T / S.
+  std::optional<AnyTensor> cu_seqlens_q = {};
+  std::optional<AnyTensor> tree = {};  // [T, words] of std::int32_t: bits of keys that tokens see
+  std::optional<AnyTensor> plan = {};  // [parts, 4] of std::int32_t, of the kernel paged_plan
+  std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
+  std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or blocks, Hkv] of floats
+};
 struct PagedSlots {
   Tensor<std::int32_t, 1> slots, positions; // [T]
 };
@@ -33,6 +51,8 @@ namespace detail {
 void runKvAppend(const Stream &stream, const NamedTensors &inputs, const KvAppendOptions &options);
 AnyTensor runRopeAppend(const Stream &stream, const NamedTensors &inputs,
                         const RopeAppendOptions &options, const std::optional<AnyTensor> &to);
+NamedTensors runAttentionCached(const Stream &stream, NamedTensors inputs,
+                                const AttentionCachedOptions &options, const NamedTensors &to);
 NamedTensors runPagedSlots(const Stream &stream, const NamedTensors &inputs, std::int64_t page,
                            std::int64_t tokens, const NamedTensors &to);
 } // namespace detail
@@ -67,6 +87,30 @@ rope_append(const Stream &stream, const Tensor<T, 3> &q, const detail::KernelInp
                                 {"positions", positions}},
                                options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
       .template as<std::remove_const_t<T>, 3>();
+}
+
+// Attention of q [T, Hq, D], the newest tokens of S sequences, over their keys in pages: key j of
+// sequence s, which has context_lens[s] keys, those of its tokens included, is row j % page of
+// block block_tables[s, j / page] of the caches [blocks, Hkv, page, D]. These are of q's elements,
+// or of float8_e4m3, float8_e5m2, std::int8_t or, as std::uint8_t with D / 2 of them, pairs of 4
+// bits. Gives o like q and lse [T, Hq].
+template <class T, class C>
+AttentionOutputs<std::remove_const_t<T>, 3> attention_cached(
+    const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 4> &k_cache,
+    const detail::KernelInput<C, 4> &v_cache, const Tensor<const std::int32_t, 1> &context_lens,
+    const Tensor<const std::int32_t, 2> &block_tables, const AttentionCachedOptions &options = {},
+    const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out = detail::runAttentionCached(stream,
+                                                      {{"q", q},
+                                                       {"k_cache", k_cache},
+                                                       {"v_cache", v_cache},
+                                                       {"context_lens", context_lens},
+                                                       {"block_tables", block_tables}},
+                                                      options, given);
+  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
 }
 
 // Slots and positions of `tokens` new tokens: of sequence s those from cu_seqlens_q[s] to

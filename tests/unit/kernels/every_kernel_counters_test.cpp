@@ -591,6 +591,26 @@ const std::vector<Expectation> &attentions() {
          inputs[endsAt].assign(std::vector<double>{0, 256});
          lengths({256})(call, inputs);
        }},
+      {{"attention_cached"},
+       {{"S", 2},
+        {"T", 8},
+        {"Hq", 8},
+        {"Hkv", 2},
+        {"D", 128},
+        {"Dc", 128},
+        {"page", 16},
+        {"max", 32},
+        {"blocks", 64}},
+       [](const Plan &p) {
+         const double keys = 2 * (512 + 256), bytes = keys * 128 * 2;
+         return with({{"q", p.bytes("q")}, {"k_cache", bytes}, {"v_cache", bytes}},
+                     pages(p, 2 * 2, keys / 16));
+       },
+       {},
+       lengths({512, 256}),
+       "f16",
+       {{"splits", 1}, {"m", 16}, {"warps", 1}},
+       [](const Plan &p) { return p.target == "gfx942" ? 0.0 : p.bytes("o"); }},
       // The mask by each warp that makes the lists of the blocks that there are; of these their
       // length, and a number for each block where it is fetched and where it is used.
       {{"block_sparse_attention"},

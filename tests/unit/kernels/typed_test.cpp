@@ -411,6 +411,69 @@ TEST_P(Typed, AppendsAsInTheDocs) {
   EXPECT_NEAR(static_cast<float>(q.download()[0]), std::cos(5.0f) - std::sin(5.0f), 1e-3);
 }
 
+TEST_P(Typed, AttentionCached) {
+  const auto q = numbers<half>({3, 4, 16});
+  const auto keys = numbers<half>({4, 2, 5, 16}, 2), values = numbers<half>({4, 2, 5, 16}, 3);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{9}), {1});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{3, 1}), {1, 2});
+  const NamedTensors inputs{{"q", q},
+                            {"k_cache", keys},
+                            {"v_cache", values},
+                            {"context_lens", lengths},
+                            {"block_tables", tables}};
+  {
+    // [attention_cached]
+    // A root and two drafts of what follows it: neither sees the other.
+    auto tree = tensor(device.upload(std::vector<std::int32_t>{0b001, 0b011, 0b101}), {3, 1});
+    auto [o, lse] = attention_cached(stream, q, keys, values, lengths, tables, {.tree = tree});
+    // [/attention_cached]
+    NamedTensors named = inputs;
+    named["tree"] = tree;
+    const auto wanted = run_kernel(stream, "attention_cached", named);
+    expectSame(o, wanted, "o");
+    expectSame(lse, wanted, "lse");
+  }
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 3}), {2});
+  const auto plan = run_kernel(stream, "paged_plan", {{"context_lens", lengths}}).at("plan");
+  const auto sinks = numbers<float>({4, 1}), scales = numbers<float>({1, 2});
+  NamedTensors named = inputs;
+  named.insert({{"cu_seqlens_q", ends},
+                {"plan", plan},
+                {"sinks", sinks},
+                {"k_scale", scales},
+                {"v_scale", scales}});
+  const auto wanted = run_kernel(stream, "attention_cached", named,
+                                 {{"causal", "false"},
+                                  {"scale", "0.3"},
+                                  {"softcap", "2"},
+                                  {"window_left", "4"},
+                                  {"window_right", "1"},
+                                  {"chunk", "5"},
+                                  {"max_queries", "3"}});
+  const AttentionOutputs<half, 3> to{numbers<half>({3, 4, 16}), numbers<float>({3, 4})};
+  const auto out = attention_cached(stream, q, keys, values, lengths, tables,
+                                    {.causal = false,
+                                     .scale = 0.3,
+                                     .softcap = 2,
+                                     .window_left = 4,
+                                     .window_right = 1,
+                                     .chunk = 5,
+                                     .max_queries = 3,
+                                     .cu_seqlens_q = ends,
+                                     .plan = plan,
+                                     .sinks = sinks,
+                                     .k_scale = scales,
+                                     .v_scale = scales},
+                                    to);
+  EXPECT_EQ(out.o.data(), to.o.data());
+  expectSame(to.o, wanted, "o");
+  expectSame(to.lse, wanted, "lse");
+  EXPECT_THAT(message<LaunchError>([&] {
+                attention_cached(stream, q, keys, values, lengths, tables, {.chunk = -1});
+              }),
+              HasSubstr("chunk"));
+}
+
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {
   const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
   const auto w = numbers<half>({200}, 3);
