@@ -7,6 +7,8 @@ std::vector<sectile::KernelSpec> sectile::servingKernels() {
           pagedDecodeSpec(),
           pagedPrefillSpec(),
           attentionCachedSpec(),
+          latentDecodeSpec(),
+          latentSparseSpec(),
           pagedSlotsSpec(),
           kvAppendSpec(),
           ropeAppendSpec(),

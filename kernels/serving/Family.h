@@ -9,6 +9,8 @@ KernelSpec pagedPlanSpec();
 KernelSpec pagedDecodeSpec();
 KernelSpec pagedPrefillSpec();
 KernelSpec attentionCachedSpec();
+KernelSpec latentDecodeSpec();
+KernelSpec latentSparseSpec();
 KernelSpec pagedSlotsSpec();
 KernelSpec kvAppendSpec();
 KernelSpec ropeAppendSpec();

@@ -17,6 +17,94 @@ using namespace sectile;
 using flash::detail::Launch;
 
 namespace {
+void checkRoom(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
+               std::int64_t most, const std::string &what) {
+  if (tokens > most)
+    refuse(call, "sequence " + std::to_string(sequence) + " has " + std::to_string(tokens) +
+                     " tokens in q, but " + what + " " + std::to_string(most));
+}
+bool isCached(const Invocation &call) { return call.options.values.contains("max_queries"); }
+} // namespace
+
+bool sectile::isPacked(const Invocation &call) { return call.extents.contains("ends"); }
+bool sectile::isPlanned(const Invocation &call) { return call.extents.contains("parts"); }
+
+std::int64_t sectile::queriesOfEach(const Invocation &call) {
+  if (!isCached(call))
+    return 1;
+  if (!isPacked(call))
+    return call.extent("T") / std::max<std::int64_t>(call.extent("S"), 1);
+  return std::min(call.options.integer("max_queries"), call.extent("T"));
+}
+
+void sectile::checkSequences(const Invocation &call) {
+  if (isPlanned(call))
+    checkParts(call, call.extent("parts"),
+               "plan has " + std::to_string(call.extent("parts")) + " rows");
+  if (!isPacked(call))
+    return;
+  if (call.extent("ends") != call.extent("S") + 1)
+    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
+                     " numbers, but must have one more than the " +
+                     std::to_string(call.extent("S")) + " sequences of context_lens");
+  if (call.extent("S") == 0 && call.extent("T") != 0)
+    refuse(call, "q has tokens, but there is no sequence");
+}
+
+void sectile::checkQueries(const Invocation &call) {
+  checkSequences(call);
+  const std::int64_t tokens = call.extent("T"), sequences = call.extent("S");
+  if (!isPacked(call) && (sequences ? tokens % sequences : tokens) != 0)
+    refuse(call, "q has " + std::to_string(tokens) + " tokens for " + std::to_string(sequences) +
+                     " sequences; give cu_seqlens_q where these have different numbers of tokens");
+  if (const std::int64_t most = call.options.integer("max_queries"); most < 0)
+    refuse(call, "option 'max_queries' is " + std::to_string(most) + ", but cannot be negative");
+  if (const std::int64_t queries = isPacked(call) && !isPlanned(call) ? 0 : queriesOfEach(call);
+      queries * groupOf(call) >= std::int64_t(1) << 30)
+    refuse(call, "a sequence has " + std::to_string(queries) + " queries of " +
+                     std::to_string(groupOf(call)) +
+                     " heads that share keys, but the product must be less than 2^30");
+}
+
+void sectile::checkQueryNumbers(const Invocation &call, std::span<const HostArray> inputs) {
+  if (!isPacked(call))
+    return;
+  checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+  const auto bounds = inputs[call.index("cu_seqlens_q")].as<std::int32_t>();
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+    checkRoom(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s],
+              call.options.integer("max_queries"), "option 'max_queries' is");
+}
+
+void serving::sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const std::int64_t most = call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
+  for (std::int32_t &length : array.as<std::int32_t>())
+    length = static_cast<std::int32_t>(
+        most - static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
+}
+
+void serving::sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
+  for (std::int32_t &block : array.as<std::int32_t>())
+    block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
+}
+
+// Chunks of about one length.
+void serving::sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const std::int64_t tokens = call.extent("T"), sequences = call.extent("ends") - 1;
+  auto ends = array.as<std::int32_t>();
+  for (std::int64_t s = 0; s <= sequences; ++s) {
+    const std::int64_t even = sequences ? tokens * s / sequences : 0;
+    const std::int64_t off =
+        s == 0 || s == sequences
+            ? 0
+            : static_cast<std::int64_t>(random() %
+                                        static_cast<std::uint64_t>(tokens / (2 * sequences) + 1));
+    ends[static_cast<std::size_t>(s)] = static_cast<std::int32_t>(even + off);
+  }
+}
+
+namespace {
 
 struct LimitConfig {
   bool chunked = false, tree = false;
@@ -80,34 +168,6 @@ void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &rand
     byte = static_cast<std::byte>(random());
 }
 
-void sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const std::int64_t most = call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
-  for (std::int32_t &length : array.as<std::int32_t>())
-    length = static_cast<std::int32_t>(
-        most - static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
-}
-
-void sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
-  for (std::int32_t &block : array.as<std::int32_t>())
-    block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
-}
-
-// Chunks of about one length.
-void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const std::int64_t tokens = call.extent("T"), sequences = call.extent("ends") - 1;
-  auto ends = array.as<std::int32_t>();
-  for (std::int64_t s = 0; s <= sequences; ++s) {
-    const std::int64_t even = sequences ? tokens * s / sequences : 0;
-    const std::int64_t off =
-        s == 0 || s == sequences
-            ? 0
-            : static_cast<std::int64_t>(random() %
-                                        static_cast<std::uint64_t>(tokens / (2 * sequences) + 1));
-    ends[static_cast<std::size_t>(s)] = static_cast<std::int32_t>(even + off);
-  }
-}
-
 // Any bits: trees are some of these.
 void sampleTree(const Invocation &, HostArray &array, std::mt19937_64 &random) {
   for (std::int32_t &bits : array.as<std::int32_t>())
@@ -115,44 +175,16 @@ void sampleTree(const Invocation &, HostArray &array, std::mt19937_64 &random) {
 }
 
 bool isPairs(const Invocation &call) { return call.dtype("k_cache") == DType::uint8; }
-bool isPacked(const Invocation &call) { return call.extents.contains("ends"); }
-bool isPlanned(const Invocation &call) { return call.extents.contains("parts"); }
-bool isCached(const Invocation &call) { return call.options.values.contains("max_queries"); }
 
-// Of each sequence, or with a plan the most of one.
-std::int64_t queriesOfEach(const Invocation &call) {
-  if (!isCached(call))
-    return 1;
-  if (!isPacked(call))
-    return call.extent("T") / std::max<std::int64_t>(call.extent("S"), 1);
-  return std::min(call.options.integer("max_queries"), call.extent("T"));
-}
-
-void checkRoom(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
-               std::int64_t most, const std::string &what) {
-  if (tokens > most)
-    refuse(call, "sequence " + std::to_string(sequence) + " has " + std::to_string(tokens) +
-                     " tokens in q, but " + what + " " + std::to_string(most));
-}
 void checkBits(const Invocation &call, std::int64_t sequence, std::int64_t tokens) {
   checkRoom(call, sequence, tokens, 32 * call.extent("words"), "the bits of a row of tree are");
 }
 
 void checkCached(const Invocation &call) {
-  const std::int64_t tokens = call.extent("T"), sequences = call.extent("S");
   if (const std::int64_t chunk = call.options.integer("chunk"); chunk < 0 || chunk >= 1 << 30)
     refuse(call, "option 'chunk' is " + std::to_string(chunk) +
                      ", but must be from 0 (no chunks) to 2^30 - 1");
-  if (!isPacked(call) && (sequences ? tokens % sequences : tokens) != 0)
-    refuse(call, "q has " + std::to_string(tokens) + " tokens for " + std::to_string(sequences) +
-                     " sequences; give cu_seqlens_q where these have different numbers of tokens");
-  if (const std::int64_t most = call.options.integer("max_queries"); most < 0)
-    refuse(call, "option 'max_queries' is " + std::to_string(most) + ", but cannot be negative");
-  if (const std::int64_t queries = isPacked(call) && !isPlanned(call) ? 0 : queriesOfEach(call);
-      queries * groupOf(call) >= std::int64_t(1) << 30)
-    refuse(call, "a sequence has " + std::to_string(queries) + " queries of " +
-                     std::to_string(groupOf(call)) +
-                     " heads that share keys, but the product must be less than 2^30");
+  checkQueries(call);
   if (!isPacked(call) && call.has("tree"))
     checkBits(call, 0, queriesOfEach(call));
 }
@@ -178,31 +210,17 @@ void check(const Invocation &call) {
   checkScores(call);
   if (isCached(call))
     checkCached(call);
-  if (isPlanned(call))
-    checkParts(call, call.extent("parts"),
-               "plan has " + std::to_string(call.extent("parts")) + " rows");
-  if (!isPacked(call))
-    return;
-  if (call.extent("ends") != call.extent("S") + 1)
-    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
-                     " numbers, but must have one more than the " +
-                     std::to_string(call.extent("S")) + " sequences of context_lens");
-  if (call.extent("S") == 0 && call.extent("T") != 0)
-    refuse(call, "q has tokens, but there is no sequence");
+  else
+    checkSequences(call);
 }
 
-// Sequences with more tokens than the tree has bits, or a plan room.
-void checkTokens(const Invocation &call, std::span<const HostArray> inputs) {
-  if (!isPacked(call))
+// Sequences with more tokens than the tree has bits.
+void checkTree(const Invocation &call, std::span<const HostArray> inputs) {
+  if (!isPacked(call) || !call.has("tree"))
     return;
   const auto bounds = inputs[call.index("cu_seqlens_q")].as<std::int32_t>();
-  for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
-    const std::int64_t tokens = bounds[s + 1] - bounds[s], number = static_cast<std::int64_t>(s);
-    if (call.has("tree"))
-      checkBits(call, number, tokens);
-    checkRoom(call, number, tokens, call.options.integer("max_queries"),
-              "option 'max_queries' is");
-  }
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+    checkBits(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s]);
 }
 
 PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inputs) {
@@ -235,11 +253,11 @@ KernelSpec sectile::pagedSpec(Paged kind) {
        {"v_cache: [blocks, Hkv, page, Dc] like k_cache", "values alike", {.sample = sampleCache}},
        {"context_lens: [S] i32",
         "keys of each sequence, 0 to max * page",
-        {.sample = sampleLengths}},
+        {.sample = serving::sampleLengths}},
        {"block_tables: [S, max] i32",
         "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
         "visible key may be anything",
-        {.sample = sampleTables}},
+        {.sample = serving::sampleTables}},
        sinksArgument});
   for (const std::string cache : {"k", "v"})
     spec.add_arguments({{cache + "_scale?: [1|blocks, Hkv] f32",
@@ -251,7 +269,7 @@ KernelSpec sectile::pagedSpec(Paged kind) {
           std::string("[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 "
                       "of q; begins with 0, never falls, ends with T") +
               (cached ? "; left out: each has T / S" : ""),
-          {.sample = sampleEnds}}});
+          {.sample = serving::sampleEnds}}});
   if (cached)
     spec.add_arguments(
         {{"tree?: [T, words] i32",
@@ -310,10 +328,12 @@ KernelSpec sectile::pagedSpec(Paged kind) {
   };
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
-    if (isPacked(call))
+    if (isCached(call)) {
+      checkQueryNumbers(call, inputs);
+      checkTree(call, inputs);
+    } else if (isPacked(call)) {
       checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
-    if (isCached(call))
-      checkTokens(call, inputs);
+    }
     checkPagedContents(call, inputs[3], inputs[4], settingsOf(call, inputs));
     if (isPlanned(call))
       checkPlan(call, inputs[call.index("plan")], inputs[3]);
@@ -353,11 +373,21 @@ bool sectile::pagedFits(const Invocation &call, const std::string &target, const
 void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
                           const flash::detail::Launcher &launch) {
   const Invocation &call = use.call;
-  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
+  launchPaged(use, numbers, modified,
+              {.width = call.extent("D"),
+               .queries = queriesOfEach(call),
+               .several = isCached(call) && (isPlanned(call) || !isPacked(call)),
+               .whole = [&](std::int64_t n) { return hasWholeSteps(call, n); }},
+              launch);
+}
+
+void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
+                          const PagedRows &rows, const flash::detail::Launcher &launch) {
+  const Invocation &call = use.call;
+  const std::int64_t heads = call.extent("Hq"), kvHeads = PagedRows::kvHeads(call), d = rows.width,
                      tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
-                     group = groupOf(call);
+                     group = groupOf(call), queries = rows.queries;
   const bool packed = isPacked(call), planned = isPlanned(call);
-  const std::int64_t queries = queriesOfEach(call);
   const int splits = use.config.contains("splits") && !planned ? use.field("splits") : 1;
   // Without a sequence all rows of a plan are empty, and there is none to read a length of.
   const std::int64_t parts = planned && sequences > 0 ? call.extent("parts") : sequences;
@@ -365,7 +395,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   chosen.width = chosen.valueWidth = paddedWidth(d);
   chosen.group = static_cast<int>(group);
   chosen.sinks = numbers.sinks;
-  chosen.overlap = chosen.overlap && hasWholeSteps(call, chosen.n);
+  chosen.overlap = chosen.overlap && rows.whole(chosen.n);
   chosen.raw = chosen.overlap && mayBeRaw(numbers, modified) && !chosen.sinks;
   Launch paged{.of = Launch::Of::pages,
                .grid = Grid(packed && !planned ? tokens * group / chosen.m + sequences
@@ -377,16 +407,19 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                .pages = {.splits = splits,
                          .page = static_cast<int>(call.extent("page")),
                          .packed = packed,
-                         .kScaled = use.has("k_scale"),
-                         .vScaled = use.has("v_scale"),
+                         .kScaled = takes(call, "k_scale"),
+                         .vScaled = takes(call, "v_scale"),
                          .planned = planned,
-                         .several = isCached(call) && (planned || !packed)},
+                         .several = rows.several},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
                                      : noTensor<std::int32_t, 1>(),
                .plan = planned ? use.tensor<std::int32_t, 2>("plan") : noTensor<std::int32_t, 2>(),
-               .kScales = broadcast<float, 2>(use, "k_scale"),
-               .vScales = broadcast<float, 2>(use, "v_scale"),
                .queries = queries};
+  const auto scales = [&](const char *name) {
+    return takes(call, name) ? broadcast<float, 2>(use, name) : noTensor<float, 2>();
+  };
+  paged.kScales = scales("k_scale");
+  paged.vScales = scales("v_scale");
   if (planned && planStep % chosen.n != 0)
     refuse(call, "a step is " + std::to_string(chosen.n) +
                      " keys, but a plan's parts are multiples of " + std::to_string(planStep));

@@ -120,7 +120,8 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
                                         Arithmetic arithmetic) {
   const std::int64_t tokens = q.shape[0], heads = q.shape[1], sequences = lengths.shape[0],
                      maxPages = tables.shape[1];
-  AttentionResult result{HostArray(resultOf(q, arithmetic), q.shape),
+  const std::int64_t width = vCache.shape[3] * (vCache.dtype == DType::uint8 ? 2 : 1);
+  AttentionResult result{HostArray(resultOf(q, arithmetic), {tokens, heads, width}),
                          HostArray(statisticsOf(arithmetic), {tokens, heads, 1})};
   for (std::int64_t s = 0; s < sequences; ++s) {
     const std::int64_t first = settings.first(s), queries = settings.first(s + 1) - first,

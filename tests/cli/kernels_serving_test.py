@@ -98,6 +98,22 @@ def test_attention_cached():
     run("attention_cached", [*inputs, "cu_seqlens_q", "plan"], *options)
 
 
+def test_latent_attention():
+    write_floats("q", "<f2", 4, 3, 96)
+    write_floats("cache", "<f2", 6, 16, 96)
+    write_npy("context_lens", "<i4", (2,), [30, 7])
+    write_npy("block_tables", "<i4", (2, 2), [4, 1, 0, -3])
+    inputs = ["q", "cache", "context_lens", "block_tables"]
+    run("latent_decode", inputs, "--opt", "scale=0.1", outputs=["o", "lse"])
+    assert read_npy("o")[1] == (4, 3, 32) and read_npy("lse")[1] == (4, 3)
+    write_npy("indices", "<i4", (4, 9), [random.randrange(-1, 96) for _ in range(36)])
+    run("latent_sparse", ["q", "cache", "indices"], "--opt", "scale=0.1", "latent=80", outputs=["o", "lse"])
+    assert read_npy("o")[1] == (4, 3, 80)
+    write_npy("cache", "|u1", (6, 16, 260), [56] * (6 * 16 * 260))  # 1 in f8e4m3
+    write_floats("q", "<f2", 4, 3, 192)
+    run("latent_sparse", ["q", "cache", "indices"], "--opt", "scale=0.001")
+
+
 def test_block_sparse_attention():
     heads, queries, keys, width = 2, 70, 50, 32
     for name in ("q", "do"):

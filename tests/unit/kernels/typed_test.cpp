@@ -474,6 +474,90 @@ TEST_P(Typed, AttentionCached) {
               HasSubstr("chunk"));
 }
 
+TEST_P(Typed, Latents) {
+  const auto q = numbers<half>({4, 3, 96});
+  const auto cache = numbers<half>({6, 16, 96}, 2);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{30, 7}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{4, 1, 0, 5}), {2, 2});
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 3, 4}), {3});
+  const auto plan = run_kernel(stream, "paged_plan", {{"context_lens", lengths}}).at("plan");
+  const auto sinks = numbers<float>({3, 1});
+  {
+    const auto wanted = run_kernel(
+        stream, "latent_decode",
+        {{"q", q},
+         {"cache", cache},
+         {"context_lens", lengths},
+         {"block_tables", tables},
+         {"sinks", sinks},
+         {"cu_seqlens_q", ends},
+         {"plan", plan}},
+        {{"scale", "0.25"}, {"latent", "48"}, {"causal", "false"}, {"max_queries", "3"}});
+    const auto out = latent_decode(stream, q, cache, lengths, tables, 0.25,
+                                   {.latent = 48,
+                                    .sinks = sinks,
+                                    .causal = false,
+                                    .max_queries = 3,
+                                    .cu_seqlens_q = ends,
+                                    .plan = plan});
+    expectSame(out.o, wanted, "o");
+    expectSame(out.lse, wanted, "lse");
+  }
+  const auto indices =
+      tensor(device.upload(std::vector<std::int32_t>{3, 90, -1, 4, 0, 1, 2, 50}), {4, 2});
+  const auto counts = tensor(device.upload(std::vector<std::int32_t>{2, 2, 1, 2}), {4});
+  const auto wanted = run_kernel(
+      stream, "latent_sparse",
+      {{"q", q}, {"cache", cache}, {"indices", indices}, {"lengths", counts}}, {{"scale", "0.1"}});
+  const AttentionOutputs<half, 3> to{numbers<half>({4, 3, 32}), numbers<float>({4, 3})};
+  latent_sparse(stream, q, cache, indices, 0.1, {.lengths = counts}, to);
+  expectSame(to.o, wanted, "o");
+  expectSame(to.lse, wanted, "lse");
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { latent_decode(stream, q, cache, lengths, tables, 0.1, {.latent = 8}); }),
+              HasSubstr("16 to 512"));
+}
+
+TEST_P(Typed, LatentAttentionAsInTheDocs) {
+  const double scale = 0.1;
+  const auto q_nope = numbers<half>({4, 3, 24}), q = numbers<half>({4, 3, 96}, 2);
+  const auto cache = numbers<half>({6, 16, 96}, 3), w_uk = numbers<half>({3, 24, 32}, 4),
+             w_uv = numbers<half>({3, 32, 24}, 5);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{30, 7}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{4, 1, 0, 5}), {2, 2});
+  const auto before = q.download();
+  // [latent]
+  // q has its rotated columns already; the products by head absorb the projections.
+  auto o = latent_attention(stream, q_nope, q, w_uk, w_uv, cache, lengths, tables, scale);
+  // [/latent]
+  const auto queries = q.download(), nope = q_nope.download(), keys = w_uk.download();
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t h = 0; h < 3; ++h)
+      for (std::size_t d = 0; d < 96; ++d) {
+        const std::size_t at = (t * 3 + h) * 96 + d;
+        double wanted = 0;
+        for (std::size_t k = 0; k < 24 && d < 32; ++k)
+          wanted += double(static_cast<float>(nope[(t * 3 + h) * 24 + k])) *
+                    double(static_cast<float>(keys[(h * 24 + k) * 32 + d]));
+        if (d >= 32)
+          wanted = double(static_cast<float>(before[at]));
+        EXPECT_NEAR(static_cast<float>(queries[at]), wanted, 2e-3 * (1 + std::abs(wanted)));
+      }
+  const auto out = latent_decode(stream, q, cache, lengths, tables, scale);
+  const auto values = w_uv.download(), latents = out.o.download(), got = o.download();
+  ASSERT_EQ(o.extents(), (std::array<std::int64_t, 3>{4, 3, 24}));
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t h = 0; h < 3; ++h)
+      for (std::size_t d = 0; d < 24; ++d) {
+        double wanted = 0;
+        for (std::size_t k = 0; k < 32; ++k)
+          wanted += double(static_cast<float>(latents[(t * 3 + h) * 32 + k])) *
+                    double(static_cast<float>(values[(h * 32 + k) * 24 + d]));
+        EXPECT_NEAR(static_cast<float>(got[(t * 3 + h) * 24 + d]), wanted,
+                    2e-3 * (1 + std::abs(wanted)));
+      }
+}
+
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {
   const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
   const auto w = numbers<half>({200}, 3);
