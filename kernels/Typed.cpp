@@ -249,6 +249,44 @@ AnyTensor detail::runRopeAppend(const Stream &stream, const NamedTensors &inputs
   return run_kernel(stream, "rope_append", all, words, given).at("q_out");
 }
 
+NamedTensors detail::runAttentionCached(const Stream &stream, NamedTensors inputs,
+                                        const AttentionCachedOptions &options,
+                                        const NamedTensors &to) {
+  addTensor(inputs, "cu_seqlens_q", options.cu_seqlens_q);
+  addTensor(inputs, "tree", options.tree);
+  addTensor(inputs, "plan", options.plan);
+  addTensor(inputs, "sinks", options.sinks);
+  addTensor(inputs, "k_scale", options.k_scale);
+  addTensor(inputs, "v_scale", options.v_scale);
+  KernelOptions words{{"causal", text(options.causal)},
+                      {"softcap", text(options.softcap)},
+                      {"window_left", std::to_string(options.window_left.value_or(-1))},
+                      {"window_right", std::to_string(options.window_right.value_or(-1))},
+                      {"chunk", std::to_string(options.chunk)}};
+  if (options.scale)
+    words["scale"] = text(*options.scale);
+  if (options.max_queries)
+    words["max_queries"] = std::to_string(*options.max_queries);
+  return run_kernel(stream, "attention_cached", inputs, words, to);
+}
+
+NamedTensors detail::runLatent(const Stream &stream, const char *kernel, NamedTensors inputs,
+                               double scale, const LatentOptions &options, const NamedTensors &to) {
+  addTensor(inputs, "sinks", options.sinks);
+  addTensor(inputs, "cache_scale", options.cache_scale);
+  addTensor(inputs, "cu_seqlens_q", options.cu_seqlens_q);
+  addTensor(inputs, "plan", options.plan);
+  addTensor(inputs, "lengths", options.lengths);
+  KernelOptions words{{"scale", text(scale)}};
+  if (options.latent)
+    words["latent"] = std::to_string(*options.latent);
+  if (!options.causal)
+    words["causal"] = "false";
+  if (options.max_queries)
+    words["max_queries"] = std::to_string(*options.max_queries);
+  return run_kernel(stream, kernel, inputs, words, to);
+}
+
 NamedTensors detail::runPagedSlots(const Stream &stream, const NamedTensors &inputs,
                                    std::int64_t page, std::int64_t tokens, const NamedTensors &to) {
   return run_kernel(stream, "paged_slots", inputs,

@@ -232,6 +232,10 @@ void flash::detail::checkOperands(std::type_identity<flash::Tree>, const std::ui
     throw LaunchError("flash::tree: there are " + std::to_string(words[2]) +
                       " queries, but there may be 64");
 }
+void flash::detail::checkOperands(std::type_identity<flash::TokenTree>, const std::uint64_t *words,
+                                  const Extents &call) {
+  checkExtents("tree", words, {{"Sq", call.queries}, {"words", std::nullopt}});
+}
 
 flash::BlockKindConfig flash::detail::blockKindConfig(const BlocksFor &call, std::int64_t blockQ,
                                                       std::int64_t blockK) {

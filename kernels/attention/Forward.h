@@ -10,6 +10,10 @@ namespace sectile::blockwise {
 template <class T> struct BlockOperands {
   std::function<Tile<T>()> keys, values;
   std::function<Tile<float>()> keyScales = {}, valueScales = {};
+  // Products [m, n] of columns that keys and queries have besides.
+  std::function<Tile<float>()> otherProducts = {};
+  // [n]: which keys there are. Others are hidden.
+  std::function<Bool()> present = {};
 };
 
 // Has the softmax take in blocks of keys and values as block `block` of the rows sees them, whose
@@ -30,11 +34,15 @@ void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, cons
   for (auto step : range(steps.first, steps.end, how)) {
     const Int j = steps.block(step);
     const BlockOperands<T> of = operandsOf(j);
-    auto products = dot(query, trans(of.keys()), zeros<float>(config.m, config.n), precision);
+    auto products =
+        dot(query, trans(of.keys()),
+            of.otherProducts ? of.otherProducts() : zeros<float>(config.m, config.n), precision);
     auto alongKeys = [](const Tile<float> &x) { return x.rank() ? expand(x, 0) : x; };
     if (of.keyScales)
       products = products * alongKeys(of.keyScales());
-    const auto scored = scores.scored(products, block, j, steps, false).scores;
+    auto scored = scores.scored(products, block, j, steps, false).scores;
+    if (of.present)
+      scored = where(expand(of.present(), 0), scored, -infinity);
     Tile<float> weights;
     if (of.valueScales) {
       const auto by = softmax.rescale(of.valueScales());
@@ -84,6 +92,34 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
   lse.tile(m).store(block, softmax.logarithm());
 }
 
+// Where rows of the queries of all heads that share keys lie: of views [heads, Sq, W].
+struct PackedBlockRows {
+  const LoopConfig &config;
+  Int row; // [m]
+
+  PackedBlockRows(const LoopConfig &config, const Int &block)
+      : config(config), row(block * config.m + arange(0, config.m)) {}
+
+  template <class Of> Bool exist(const Of &view) const {
+    return PackedRows{config.group}.query(row) < view.extent(1);
+  }
+  template <class T> Tile<std::remove_const_t<T>> load(const View<T, 3> &view, int width) const {
+    return sectile::load(view.ptr() + places(view, width), inside(view, width));
+  }
+  template <class T> void store(const View<T, 3> &view, const Tile<float> &x, int width) const {
+    sectile::store(view.ptr() + places(view, width), x, inside(view, width));
+  }
+
+private:
+  template <class Of> auto places(const Of &view, int width) const {
+    return expand(PackedRows{config.group}.place(view, row), 1) +
+           expand(cast<std::int64_t>(arange(0, width)) * view.stride(2), 0);
+  }
+  template <class Of> Bool inside(const Of &view, int width) const {
+    return expand(exist(view), 1) && expand(arange(0, width) < view.extent(2), 0);
+  }
+};
+
 // The same of a block whose rows are the queries of all heads that share keys, and of a part of the
 // keys that it sees: q [heads, Sq, D], o [heads, Sq, Dv], lse [heads, Sq] and sinks [heads, R] of
 // these heads, which count in the first part. take(softmax, query) is to take in the part.
@@ -92,28 +128,20 @@ void attendPacked(const Int &block, const Bool &isFirst, const View<const T, 3> 
                   const View<Out, 3> &o, const View<float, 2> &lse, const Scores &scores,
                   const View<const float, 2> &sinks, Take &&take) {
   const LoopConfig &config = scores.config;
-  const PackedRows packed{config.group};
-  auto row = block * config.m + arange(0, config.m);
-  auto exists = packed.query(row) < q.extent(1);
-  auto places = [&](const auto &view, int width) {
-    return expand(packed.place(view, row), 1) +
-           expand(cast<std::int64_t>(arange(0, width)) * view.stride(2), 0);
-  };
-  auto inside = [&](const auto &view, int width) {
-    return expand(exists, 1) && expand(arange(0, width) < view.extent(2), 0);
-  };
-  auto query = load(q.ptr() + places(q, config.width), inside(q, config.width));
+  const PackedBlockRows rows(config, block);
+  const auto exists = rows.exist(q);
+  auto query = rows.load(q, config.width);
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks) {
     auto r = arange(0, config.sinks);
-    softmax.absorb(scores.beside(
-        load(sinks.ptr() + expand(cast<std::int64_t>(row % config.group) * sinks.stride(0), 1) +
-                 expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
-             expand(exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
+    softmax.absorb(scores.beside(load(
+        sinks.ptr() + expand(cast<std::int64_t>(rows.row % config.group) * sinks.stride(0), 1) +
+            expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
+        expand(exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
   }
   take(softmax, query);
-  store(o.ptr() + places(o, config.valueWidth), softmax.result(), inside(o, config.valueWidth));
-  store(lse.ptr() + packed.place(lse, row), softmax.logarithm(), exists);
+  rows.store(o, softmax.result(), config.valueWidth);
+  store(lse.ptr() + PackedRows{config.group}.place(lse, rows.row), softmax.logarithm(), exists);
 }
 
 } // namespace sectile::blockwise

@@ -182,8 +182,7 @@ AttentionSettings sectile::attentionSettings(const Invocation &call,
 }
 
 AttentionNumbers::AttentionNumbers(const Invocation &call)
-    : scale(static_cast<float>(scaleOf(call))),
-      cap(static_cast<float>(call.options.number("softcap"))) {
+    : scale(static_cast<float>(scaleOf(call))), cap(static_cast<float>(numberOf(call, "softcap"))) {
   // Windows beyond any distance that there is are kept small, so that sums with them fit an Int.
   const std::int64_t farthest = 1 << 29;
   left = windowOf(call, "window_left");

@@ -366,3 +366,21 @@ Bool Tree::sees(const At &at) const {
   const auto bits = load(own.ptr() + cast<std::int64_t>(query) * own.stride(0));
   return node < 0 || ((bits >> cast<std::uint64_t>(clamp(node, 0, 63))) & std::uint64_t(1)) != 0;
 }
+
+Bool TokenTree::sees(const At &at) const {
+  const Int node = at.key() - at.sequence.offset(), query = at.query();
+  const Int row = at.sequence.firstQuery + query,
+            firstWord = maximum(at.column - at.sequence.offset(), 0) / 32;
+  const Bool exists = query < at.sequence.queries && row < bits.extent(0);
+  const auto rows = bits.ptr() + cast<std::int64_t>(row) * bits.stride(0);
+  Bool seen = node < 0;
+  // A block's keys begin anywhere in their first word.
+  for (int next = 0; next <= (at.keys + 31) / 32; ++next) {
+    const Int word = firstWord + next;
+    const auto own = cast<std::uint32_t>(
+        load(rows + cast<std::int64_t>(word) * bits.stride(1), exists && word < bits.extent(1), 0));
+    const auto bit = own >> cast<std::uint32_t>(clamp(node - word * 32, 0, 31));
+    seen = seen || (node / 32 == word && (bit & std::uint32_t(1)) != 0);
+  }
+  return seen;
+}

@@ -1,4 +1,4 @@
-// Arguments, options and the launch of attention over pages. Both kernels compute
+// Arguments, options and the launch of attention over pages. All these kernels compute
 //   s = cap(scale q k^T), o = softmax(s) v, with sinks as Attention has them,
 // of keys and values in pages (PagedAttention: Kwon et al., arXiv 2309.06180); those of a quantised
 // cache are code * scale, where scores and weights are multiplied by the scale in f32. Refused:
@@ -17,44 +17,80 @@ using namespace sectile;
 using flash::detail::Launch;
 
 namespace {
+void checkRoom(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
+               std::int64_t most, const std::string &what) {
+  if (tokens > most)
+    refuse(call, "sequence " + std::to_string(sequence) + " has " + std::to_string(tokens) +
+                     " tokens in q, but " + what + " " + std::to_string(most));
+}
+bool isCached(const Invocation &call) { return call.options.values.contains("max_queries"); }
+} // namespace
 
-struct PagedOptionConfig : AttentionConfig, flash::PageConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
-  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<flash::PageConfig>);
+bool sectile::isPacked(const Invocation &call) { return call.extents.contains("ends"); }
+bool sectile::isPlanned(const Invocation &call) { return call.extents.contains("parts"); }
+
+std::int64_t sectile::queriesOfEach(const Invocation &call) {
+  if (!isCached(call))
+    return 1;
+  if (!isPacked(call))
+    return call.extent("T") / std::max<std::int64_t>(call.extent("S"), 1);
+  return std::min(call.options.integer("max_queries"), call.extent("T"));
 }
 
-template <class T, class C, class Out>
-Kernel pagedAttention{
-    "paged_attention", [](flash::PagedTensors<T, C, Out> tensors, flash::Numbers numbers,
-                          blockwise::OptionNumbers limits, const PagedOptionConfig &config) {
-      const blockwise::OptionScores options(config, limits, View<const T, 4>(),
-                                            View<const bool, 4>());
-      flash::tracePages<T>(config, config, tensors, numbers, options.modifier(), options);
-    }};
-
-// Numbers of a cache: quantised ones are as large as their type has them.
-void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  if (is_floating(array.dtype))
-    return sampleNormal(1)(call, array, random);
-  for (std::byte &byte : array.data)
-    byte = static_cast<std::byte>(random());
+void sectile::checkSequences(const Invocation &call) {
+  if (isPlanned(call))
+    checkParts(call, call.extent("parts"),
+               "plan has " + std::to_string(call.extent("parts")) + " rows");
+  if (!isPacked(call))
+    return;
+  if (call.extent("ends") != call.extent("S") + 1)
+    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
+                     " numbers, but must have one more than the " +
+                     std::to_string(call.extent("S")) + " sequences of context_lens");
+  if (call.extent("S") == 0 && call.extent("T") != 0)
+    refuse(call, "q has tokens, but there is no sequence");
 }
 
-void sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+void sectile::checkQueries(const Invocation &call) {
+  checkSequences(call);
+  const std::int64_t tokens = call.extent("T"), sequences = call.extent("S");
+  if (!isPacked(call) && (sequences ? tokens % sequences : tokens) != 0)
+    refuse(call, "q has " + std::to_string(tokens) + " tokens for " + std::to_string(sequences) +
+                     " sequences; give cu_seqlens_q where these have different numbers of tokens");
+  if (const std::int64_t most = call.options.integer("max_queries"); most < 0)
+    refuse(call, "option 'max_queries' is " + std::to_string(most) + ", but cannot be negative");
+  if (const std::int64_t queries = isPacked(call) && !isPlanned(call) ? 0 : queriesOfEach(call);
+      queries * groupOf(call) >= std::int64_t(1) << 30)
+    refuse(call, "a sequence has " + std::to_string(queries) + " queries of " +
+                     std::to_string(groupOf(call)) +
+                     " heads that share keys, but the product must be less than 2^30");
+}
+
+void sectile::checkQueryNumbers(const Invocation &call, std::span<const HostArray> inputs) {
+  if (!isPacked(call))
+    return;
+  checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+  const auto bounds = inputs[call.index("cu_seqlens_q")].as<std::int32_t>();
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+    checkRoom(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s],
+              call.options.integer("max_queries"), "option 'max_queries' is");
+}
+
+void serving::sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const std::int64_t most = call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
   for (std::int32_t &length : array.as<std::int32_t>())
     length = static_cast<std::int32_t>(
         most - static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
 }
 
-void sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+void serving::sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
   for (std::int32_t &block : array.as<std::int32_t>())
     block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
 }
 
 // Chunks of about one length.
-void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+void serving::sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const std::int64_t tokens = call.extent("T"), sequences = call.extent("ends") - 1;
   auto ends = array.as<std::int32_t>();
   for (std::int64_t s = 0; s <= sequences; ++s) {
@@ -68,9 +104,90 @@ void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &rando
   }
 }
 
+namespace {
+
+struct LimitConfig {
+  bool chunked = false, tree = false;
+};
+SECTILE_CONFIG(LimitConfig, chunked, tree)
+struct PagedOptionConfig : AttentionConfig, flash::PageConfig, LimitConfig {};
+constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
+  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<flash::PageConfig>,
+                        config_fields<LimitConfig>);
+}
+
+// What a query sees besides what OptionScores says.
+struct PagedLimits {
+  flash::Chunked chunks;
+  flash::TokenTree tree;
+};
+SECTILE_STRUCT(PagedLimits, chunks, tree)
+
+class PagedVisibility final : public flash::AnyVisibility {
+public:
+  PagedVisibility(const blockwise::OptionScores &options, const PagedLimits &limits,
+                  const LimitConfig &has)
+      : options(options), limits(limits), has(has) {}
+
+  flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {
+    const flash::Interval all = options.keysOf(sequence, query);
+    return has.chunked ? flash::meet(all, limits.chunks.keysOf(sequence, query)) : all;
+  }
+  flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const override {
+    const flash::Interval all = options.queriesOf(sequence, key);
+    return has.chunked ? flash::meet(all, limits.chunks.queriesOf(sequence, key)) : all;
+  }
+  std::optional<Bool> sees(const flash::At &at) const override {
+    return has.tree ? std::optional(limits.tree.sees(at)) : std::nullopt;
+  }
+  std::optional<Bool> isWhole(const flash::At &at) const override {
+    return has.tree ? std::optional(limits.tree.isWhole(at)) : std::nullopt;
+  }
+
+private:
+  const blockwise::OptionScores &options;
+  const PagedLimits &limits;
+  LimitConfig has;
+};
+
+template <class T, class C, class Out>
+Kernel pagedAttention{"paged_attention", [](flash::PagedTensors<T, C, Out> tensors,
+                                            flash::Numbers numbers, blockwise::OptionNumbers window,
+                                            PagedLimits limits, const PagedOptionConfig &config) {
+                        const blockwise::OptionScores options(config, window, View<const T, 4>(),
+                                                              View<const bool, 4>());
+                        flash::tracePages<T>(config, config, tensors, numbers, options.modifier(),
+                                             PagedVisibility(options, limits, config));
+                      }};
+
+// Numbers of a cache: quantised ones are as large as their type has them.
+void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  if (is_floating(array.dtype))
+    return sampleNormal(1)(call, array, random);
+  for (std::byte &byte : array.data)
+    byte = static_cast<std::byte>(random());
+}
+
+// Any bits: trees are some of these.
+void sampleTree(const Invocation &, HostArray &array, std::mt19937_64 &random) {
+  for (std::int32_t &bits : array.as<std::int32_t>())
+    bits = static_cast<std::int32_t>(random());
+}
+
 bool isPairs(const Invocation &call) { return call.dtype("k_cache") == DType::uint8; }
-bool isPacked(const Invocation &call) { return call.extents.contains("ends"); }
-bool isPlanned(const Invocation &call) { return call.extents.contains("parts"); }
+
+void checkBits(const Invocation &call, std::int64_t sequence, std::int64_t tokens) {
+  checkRoom(call, sequence, tokens, 32 * call.extent("words"), "the bits of a row of tree are");
+}
+
+void checkCached(const Invocation &call) {
+  if (const std::int64_t chunk = call.options.integer("chunk"); chunk < 0 || chunk >= 1 << 30)
+    refuse(call, "option 'chunk' is " + std::to_string(chunk) +
+                     ", but must be from 0 (no chunks) to 2^30 - 1");
+  checkQueries(call);
+  if (!isPacked(call) && call.has("tree"))
+    checkBits(call, 0, queriesOfEach(call));
+}
 
 void check(const Invocation &call) {
   checkHeads(call, "q", "the caches", {"D"});
@@ -91,17 +208,19 @@ void check(const Invocation &call) {
                      std::to_string(d) +
                      (isPairs(call) ? ", and each byte holds two numbers" : ""));
   checkScores(call);
-  if (isPlanned(call))
-    checkParts(call, call.extent("parts"),
-               "plan has " + std::to_string(call.extent("parts")) + " rows");
-  if (!isPacked(call))
+  if (isCached(call))
+    checkCached(call);
+  else
+    checkSequences(call);
+}
+
+// Sequences with more tokens than the tree has bits.
+void checkTree(const Invocation &call, std::span<const HostArray> inputs) {
+  if (!isPacked(call) || !call.has("tree"))
     return;
-  if (call.extent("ends") != call.extent("S") + 1)
-    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
-                     " numbers, but must have one more than the " +
-                     std::to_string(call.extent("S")) + " sequences of context_lens");
-  if (call.extent("S") == 0 && call.extent("T") != 0)
-    refuse(call, "q has tokens, but there is no sequence");
+  const auto bounds = inputs[call.index("cu_seqlens_q")].as<std::int32_t>();
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
+    checkBits(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s]);
 }
 
 PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inputs) {
@@ -111,50 +230,61 @@ PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inpu
   return {.attention = attentionSettings(call, inputs),
           .cu = isPacked(call) ? &inputs[call.index("cu_seqlens_q")] : nullptr,
           .kScale = optional("k_scale"),
-          .vScale = optional("v_scale")};
+          .vScale = optional("v_scale"),
+          .queries = queriesOfEach(call),
+          .chunk = isCached(call) ? call.options.integer("chunk") : 0,
+          .tree = isCached(call) ? optional("tree") : nullptr};
 }
 
 } // namespace
 
-KernelSpec sectile::pagedSpec(bool packed) {
+KernelSpec sectile::pagedSpec(Paged kind) {
   KernelSpec spec;
-  const std::string tokens = packed ? "T" : "S", queries = ": [" + tokens + ", Hq, D] ";
+  const bool single = kind == Paged::decode, cached = kind == Paged::cached;
+  const std::string tokens = single ? "S" : "T", queries = ": [" + tokens + ", Hq, D] ";
   spec.add_arguments(
       {{"q" + queries + "f16|bf16|f32",
-        packed ? "the chunks' tokens, sequence after sequence; D from 16 to 256"
-               : "the last token of each sequence; D from 16 to 256"},
-       {"k_cache: [blocks, Hkv, page, Dc] f16|bf16|f32|f8e4m3|i8|u8",
-        "keys in pages: of q's dtype, f8e4m3 or i8 with Dc = D, or u8: two numbers of 4 bits "
-        "(-8 to 7, the first in the low half), Dc = D/2",
+        single ? "the last token of each sequence; D from 16 to 256"
+               : "the chunks' tokens, sequence after sequence; D from 16 to 256"},
+       {"k_cache: [blocks, Hkv, page, Dc] f16|bf16|f32|f8e4m3|f8e5m2|i8|u8",
+        "keys in pages: of q's dtype, f8e4m3, f8e5m2 or i8 with Dc = D, or u8: two numbers of 4 "
+        "bits (-8 to 7, the first in the low half), Dc = D/2",
         {.sample = sampleCache}},
        {"v_cache: [blocks, Hkv, page, Dc] like k_cache", "values alike", {.sample = sampleCache}},
        {"context_lens: [S] i32",
         "keys of each sequence, 0 to max * page",
-        {.sample = sampleLengths}},
+        {.sample = serving::sampleLengths}},
        {"block_tables: [S, max] i32",
         "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
         "visible key may be anything",
-        {.sample = sampleTables}},
+        {.sample = serving::sampleTables}},
        sinksArgument});
   for (const std::string cache : {"k", "v"})
     spec.add_arguments({{cache + "_scale?: [1|blocks, Hkv] f32",
                          "what the numbers of " + cache + "_cache are multiplied by",
                          {.sample = sampleUniform(0.01, 0.03)}}});
-  if (packed)
+  if (!single)
     spec.add_arguments(
-        {{"cu_seqlens_q: [ends] i32",
-          "[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 of q; begins "
-          "with 0, never falls, ends with T",
-          {.sample = sampleEnds}}});
-  else
+        {{std::string("cu_seqlens_q") + (cached ? "?" : "") + ": [ends] i32",
+          std::string("[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 "
+                      "of q; begins with 0, never falls, ends with T") +
+              (cached ? "; left out: each has T / S" : ""),
+          {.sample = serving::sampleEnds}}});
+  if (cached)
+    spec.add_arguments(
+        {{"tree?: [T, words] i32",
+          "of the tokens' last n keys, where n tokens of a sequence are in q, token t sees key j "
+          "only if bit j % 32 of tree[t, j / 32] is set",
+          {.sample = sampleTree}}});
+  if (kind != Paged::prefill)
     spec.add_arguments({{"plan?: [parts, 4] i32",
                          "of paged_plan: into which parts keys are split among programs"}});
   spec.add_arguments(
       {{"-> o" + queries + "like q",
-        packed ? "0 where a query sees no key" : "0 where a sequence has no keys"},
+        single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
        {"-> lse: [" + tokens + ", Hq] f32",
         "natural logarithm of the sum of exponentials, that of the sinks included"}});
-  if (packed)
+  if (!single)
     spec.add_options(
         {{"causal: flag = true", "query i of n sees key j where j <= i + context_len - n"}});
   spec.add_options(
@@ -162,14 +292,24 @@ KernelSpec sectile::pagedSpec(bool packed) {
        {"softcap: number = 0 e.g. 1.5", "c: scaled scores s become c tanh(s / c); 0: they do not"},
        {"window_left: integer = -1 e.g. 0, 9",
         "a query sees itself and so many keys before it; -1: all"}});
-  spec.typical = {{"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"S", packed ? 8 : 16},
+  if (cached)
+    spec.add_options(
+        {{"window_right: integer = -1 e.g. 0, 3",
+          "a query sees so many keys behind it, if not causal; -1: all"},
+         {"chunk: integer = 0 e.g. 7, 64",
+          "a query sees keys of its own chunk of so many positions; 0: all"},
+         {"max_queries: integer = 1073741823 e.g. 100000",
+          "the most tokens that a sequence has in q, if fewer than T: with cu_seqlens_q and a "
+          "plan, results of parts have memory and programs for so many"}});
+  spec.typical = {{"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"S", single ? 16 : 8},
                   {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
   spec.small = {{"Hq", 4},      {"Hkv", 2},   {"D", 32},  {"S", 3},
                 {"blocks", 20}, {"page", 16}, {"max", 6}, {"R", 1}};
-  if (packed) {
-    spec.typical["T"] = 4096;
-    spec.small["T"] = 40;
-  } else {
+  if (!single) {
+    spec.typical["T"] = cached ? 64 : 4096;
+    spec.small["T"] = cached ? 15 : 40;
+  }
+  if (kind != Paged::prefill) {
     spec.typical["parts"] = 80;
     spec.small["parts"] = 7;
     spec.batch.push_back("parts");
@@ -179,15 +319,21 @@ KernelSpec sectile::pagedSpec(bool packed) {
             planReference(inputs[call.index("context_lens")], call.extent("parts"));
     };
   }
-  spec.follow = [packed](Invocation &call) {
+  spec.follow = [single, cached](Invocation &call) {
     call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
-    if (packed)
+    if (cached)
+      call.extents["words"] = ceilDiv(call.extent("T"), 32);
+    if (!single)
       call.extents["ends"] = call.extent("S") + 1;
   };
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
-    if (isPacked(call))
+    if (isCached(call)) {
+      checkQueryNumbers(call, inputs);
+      checkTree(call, inputs);
+    } else if (isPacked(call)) {
       checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+    }
     checkPagedContents(call, inputs[3], inputs[4], settingsOf(call, inputs));
     if (isPlanned(call))
       checkPlan(call, inputs[call.index("plan")], inputs[3]);
@@ -227,9 +373,20 @@ bool sectile::pagedFits(const Invocation &call, const std::string &target, const
 void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
                           const flash::detail::Launcher &launch) {
   const Invocation &call = use.call;
-  const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv"), d = call.extent("D"),
+  launchPaged(use, numbers, modified,
+              {.width = call.extent("D"),
+               .queries = queriesOfEach(call),
+               .several = isCached(call) && (isPlanned(call) || !isPacked(call)),
+               .whole = [&](std::int64_t n) { return hasWholeSteps(call, n); }},
+              launch);
+}
+
+void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
+                          const PagedRows &rows, const flash::detail::Launcher &launch) {
+  const Invocation &call = use.call;
+  const std::int64_t heads = call.extent("Hq"), kvHeads = PagedRows::kvHeads(call), d = rows.width,
                      tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
-                     group = groupOf(call);
+                     group = groupOf(call), queries = rows.queries;
   const bool packed = isPacked(call), planned = isPlanned(call);
   const int splits = use.config.contains("splits") && !planned ? use.field("splits") : 1;
   // Without a sequence all rows of a plan are empty, and there is none to read a length of.
@@ -238,11 +395,11 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   chosen.width = chosen.valueWidth = paddedWidth(d);
   chosen.group = static_cast<int>(group);
   chosen.sinks = numbers.sinks;
-  chosen.overlap = chosen.overlap && hasWholeSteps(call, chosen.n);
+  chosen.overlap = chosen.overlap && rows.whole(chosen.n);
   chosen.raw = chosen.overlap && mayBeRaw(numbers, modified) && !chosen.sinks;
   Launch paged{.of = Launch::Of::pages,
-               .grid = Grid(packed ? tokens * group / chosen.m + sequences
-                                   : parts * ceilDiv(group, chosen.m),
+               .grid = Grid(packed && !planned ? tokens * group / chosen.m + sequences
+                                               : parts * ceilDiv(queries * group, chosen.m),
                             kvHeads, splits),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, group),
@@ -250,14 +407,19 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                .pages = {.splits = splits,
                          .page = static_cast<int>(call.extent("page")),
                          .packed = packed,
-                         .kScaled = use.has("k_scale"),
-                         .vScaled = use.has("v_scale"),
-                         .planned = planned},
+                         .kScaled = takes(call, "k_scale"),
+                         .vScaled = takes(call, "v_scale"),
+                         .planned = planned,
+                         .several = rows.several},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
                                      : noTensor<std::int32_t, 1>(),
                .plan = planned ? use.tensor<std::int32_t, 2>("plan") : noTensor<std::int32_t, 2>(),
-               .kScales = broadcast<float, 2>(use, "k_scale"),
-               .vScales = broadcast<float, 2>(use, "v_scale")};
+               .queries = queries};
+  const auto scales = [&](const char *name) {
+    return takes(call, name) ? broadcast<float, 2>(use, name) : noTensor<float, 2>();
+  };
+  paged.kScales = scales("k_scale");
+  paged.vScales = scales("v_scale");
   if (planned && planStep % chosen.n != 0)
     refuse(call, "a step is " + std::to_string(chosen.n) +
                      " keys, but a plan's parts are multiples of " + std::to_string(planStep));
@@ -265,16 +427,19 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");
     if (planned) {
-      const auto partial = use.workspace<float, 3>({parts, heads, d});
-      const auto logs = use.workspace<float, 2>({parts, heads});
-      paged.o = withAxes<4>(partial, {1, parts, heads, d},
-                            {0, partial.stride(0), partial.stride(1), partial.stride(2)});
-      paged.lse = withAxes<3>(logs, {1, parts, heads}, {0, logs.stride(0), logs.stride(1)});
+      const auto partial = use.workspace<float, 4>({parts, queries, heads, d});
+      const auto logs = use.workspace<float, 3>({parts, queries, heads});
+      paged.o = withAxes<4>(partial, {1, parts * queries, heads, d},
+                            {0, partial.stride(1), partial.stride(2), partial.stride(3)});
+      paged.lse =
+          withAxes<3>(logs, {1, parts * queries, heads}, {0, logs.stride(1), logs.stride(2)});
       launch(use, paged);
       // A sequence has as many parts as the others leave it, at most.
-      return use(serving::mergePlanned<T>, Grid(parts, heads), partial, logs,
-                 use.tensor<std::int32_t, 2>("plan"), o, lse,
-                 mergeRowConfig(parts - sequences + 1, chosen.width));
+      return use(serving::mergePlanned<T>, Grid(parts * queries, heads), partial, logs,
+                 use.tensor<std::int32_t, 2>("plan"), paged.queryStarts.as<std::int32_t, 1>(), o,
+                 lse,
+                 serving::PlannedMergeConfig{mergeRowConfig(parts - sequences + 1, chosen.width),
+                                             {packed, paged.pages.several}});
     }
     if (splits == 1) {
       paged.o = withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)});
@@ -303,6 +468,10 @@ void sectile::launchPagedAttention(Use &use) {
   const Invocation &call = use.call;
   const AttentionNumbers numbers(call);
   const OptionFlags flags = optionFlags(use, numbers);
+  const std::int64_t chunk = isCached(call) ? call.options.integer("chunk") : 0;
+  const bool hasTree = isCached(call) && call.has("tree");
+  const Arguments<PagedLimits> limits{
+      {chunk}, {hasTree ? use.tensor<std::int32_t, 2>("tree") : noTensor<std::int32_t, 2>()}};
   launchPaged(use, numbers, numbers.cap > 0, [&](Use &use, const Launch &launch) {
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto of = [&]<class C, class Out>(C, Out) {
@@ -314,9 +483,9 @@ void sectile::launchPagedAttention(Use &use) {
                 launch.queryStarts.as<const std::int32_t, 1>(),
                 launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                 launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
-                launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
-            launch.numbers, optionNumbers(numbers),
-            PagedOptionConfig{{launch.config, flags}, launch.pages});
+                launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
+            launch.numbers, optionNumbers(numbers), limits,
+            PagedOptionConfig{{launch.config, flags}, launch.pages, {chunk > 0, hasTree}});
       };
       const auto ofCache = [&]<class C>(C code) {
         if (launch.o.dtype == dtype_of<T>)
@@ -327,7 +496,8 @@ void sectile::launchPagedAttention(Use &use) {
       if (call.dtype("k_cache") == call.dtype("q"))
         ofCache(T());
       else
-        for_dtype<float8_e4m3, std::int8_t, std::uint8_t>(call.dtype("k_cache"), ofCache);
+        for_dtype<float8_e4m3, float8_e5m2, std::int8_t, std::uint8_t>(call.dtype("k_cache"),
+                                                                       ofCache);
     });
   });
 }

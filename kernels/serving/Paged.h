@@ -1,13 +1,15 @@
-// What decoding and chunked prefill over pages have in common on the host: arguments, options,
-// checks and the launch.
+// What the kernels of attention over pages have in common on the host: arguments, options, checks
+// and the launch.
 #pragma once
 #include "kernels/attention/Options.h"
 #include "kernels/serving/References.h"
 
 namespace sectile {
 
-// All but configurations and launches; packed: the queries of sequences are chunks.
-KernelSpec pagedSpec(bool packed);
+// Which kernel: decode has one query of each sequence, the others have chunks.
+enum class Paged { decode, prefill, cached };
+// All but configurations and launches.
+KernelSpec pagedSpec(Paged kind);
 
 // Keys of one step that suit this width and dtype.
 std::int64_t pagedKeys(const Invocation &call, const std::string &target);
@@ -18,11 +20,44 @@ bool hasWholeSteps(const Invocation &call, std::int64_t n);
 // Whether scores and outputs of one thread stay in registers.
 bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
 
+// Whether sequences have as many queries as cu_seqlens_q says, and whether there is a plan.
+bool isPacked(const Invocation &call);
+bool isPlanned(const Invocation &call);
+// Of each sequence, or with a plan the most of one.
+std::int64_t queriesOfEach(const Invocation &call);
+// Throw InputError for a plan or cu_seqlens_q that does not fit S, and for tokens that the
+// sequences of a kernel with `max_queries` cannot have.
+void checkSequences(const Invocation &call);
+void checkQueries(const Invocation &call);
+void checkQueryNumbers(const Invocation &call, std::span<const HostArray> inputs);
+
+namespace serving {
+// For ArgumentSpec::sample: context_lens, block_tables, cu_seqlens_q.
+void sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+void sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+} // namespace serving
+
+// What launches depend on besides their arguments.
+struct PagedRows {
+  std::int64_t width;       // of a value
+  std::int64_t queries = 1; // of each sequence, or with a plan the most of one
+  bool several = false;     // as of flash::PageConfig
+  std::function<bool(std::int64_t n)>
+      whole; // whether pages have whole steps of n keys, as they are
+
+  static std::int64_t kvHeads(const Invocation &call) {
+    return call.extents.contains("Hkv") ? call.extent("Hkv") : 1;
+  }
+};
+
 // Call `launch` for the launch of the loop over pages, and merge what parts of the keys give: for a
-// call of paged_decode or paged_prefill. modified: scores are more than scaled products.
+// call of one of these kernels. modified: scores are more than scaled products.
 void launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
                  const flash::detail::Launcher &launch);
-// All launches of paged_decode and paged_prefill.
+void launchPaged(Use &use, const AttentionNumbers &numbers, bool modified, const PagedRows &rows,
+                 const flash::detail::Launcher &launch);
+// All launches of these kernels.
 void launchPagedAttention(Use &use);
 
 } // namespace sectile

@@ -17,7 +17,7 @@ std::int64_t rowBlocks(const Invocation &call, std::int64_t m) {
 } // namespace
 
 KernelSpec sectile::pagedDecodeSpec() {
-  KernelSpec spec = pagedSpec(false);
+  KernelSpec spec = pagedSpec(Paged::decode);
   spec.name = "paged_decode";
   spec.summary = "attention of one query per sequence over keys and values in pages";
   spec.config = {

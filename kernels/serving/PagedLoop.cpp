@@ -3,128 +3,24 @@
 // heads that share the cache's head, so that what is read from pages is used for all of them.
 #include "kernels/attention/Forward.h"
 #include "kernels/attention/Lists.h"
-#include "kernels/attention/Varlen.h"
+#include "kernels/serving/PagedRows.h"
 #include "kernels/serving/Pages.h"
-#include "kernels/serving/Plan.h"
 
 using namespace sectile;
 using namespace sectile::blockwise;
-using serving::PagedHead, serving::Slots, serving::slotsOf;
-
-namespace {
-
-// Rows of a sequence: row r is query r / group of head r % group among those of the cache's head.
-struct RowBlock {
-  Int sequence, block;
-  Int query, queries; // the sequence's first query, and how many it has
-  Int place;          // of that query's results among all
-};
-
-// Config: of a loop, or of lists.
-template <class Config>
-RowBlock packedRows(const View<const std::int32_t, 1> &starts, const Int &total,
-                    const Config &config) {
-  const PackedBlock at = packedBlock(starts, total, config.m, queryBlock(), config.group);
-  const Tokens tokens = tokensOf(starts, at.sequence, total);
-  return {at.sequence, at.block, tokens.first, tokens.length, tokens.first};
-}
-
-template <class Config> RowBlock singleRows(const Config &config) {
-  const int blocks = (config.group + config.m - 1) / config.m;
-  auto number = program_id(0);
-  const Int sequence = number / blocks;
-  return {sequence, number % blocks, sequence, 1, sequence};
-}
-
-// Rows of a plan's part, and its keys.
-struct PlannedRows {
-  RowBlock rows;
-  Int firstKey, endKey;
-};
-
-template <class Config>
-PlannedRows plannedRows(const View<const std::int32_t, 2> &plan, const Config &config) {
-  const RowBlock part = singleRows(config);
-  const serving::PlanRow row(plan, part.sequence);
-  const Int sequence = maximum(row.sequence, 0);
-  return {{sequence, part.block, sequence, where(row.sequence >= 0, Int(1), Int(0)), part.place},
-          row.first,
-          row.end};
-}
-
-// What a program has: rows of a sequence, with so many keys. None where the rows do not exist, as
-// there are more programs than blocks.
-struct Work {
-  RowBlock rows;
-  Int keys;
-  std::optional<PlannedRows> planned = {};
-};
-
-// total: tokens of all sequences; room: keys of a table.
-template <class Config>
-Work workOf(const Config &config, const flash::PageConfig &pages,
-            const View<const std::int32_t, 1> &lengths,
-            const View<const std::int32_t, 1> &queryStarts, const View<const std::int32_t, 2> &plan,
-            const Int &total, const Int &room) {
-  std::optional<PlannedRows> planned;
-  if (pages.planned)
-    planned = plannedRows(plan, config);
-  const RowBlock rows = planned        ? planned->rows
-                        : pages.packed ? packedRows(queryStarts, total, config)
-                                       : singleRows(config);
-  const Bool exists = PackedRows{config.group}.query(rows.block * config.m) < rows.queries;
-  auto length = load(lengths.ptr() + cast<std::int64_t>(rows.sequence) * lengths.stride(0));
-  return {rows, where(exists, clamp(cast<Index>(length), 0, room), 0), planned};
-}
-
-// Steps of n keys, of which a page has a whole number, where all keys are there and may be seen:
-// the engine copies what lies in pages as it is. `rest` becomes the other steps, at either end.
-// There a page may hold anything, which threads leave out.
-Visits wholeSteps(Visits &rest, const LoopConfig &config) {
-  Visits whole = rest;
-  const Int first = rest.first, end = maximum(rest.first, rest.end),
-            firstWhole = cdiv(rest.firstSeen, config.n), endWhole = rest.endSeen / config.n;
-  if (rest.list) {
-    // A list has only blocks that reach into the interval, in order: its first and its last one
-    // alone may lie there in part. An empty list has no number but that of how many there are.
-    const auto blockOf = [&](const Int &step) {
-      return rest.list->blockOf(where(first < end, step, -1));
-    };
-    whole.first = first + where(first < end && blockOf(first) < firstWhole, Int(1), Int(0));
-    whole.end = end - where(whole.first < end && blockOf(end - 1) >= endWhole, Int(1), Int(0));
-  } else {
-    if (rest.wholeFirst)
-      whole.first = clamp(firstWhole, first, end);
-    whole.end = clamp(endWhole, whole.first, end);
-  }
-  if (rest.wholeFirst || rest.list) {
-    const Int before = whole.first - first, behind = whole.end - before;
-    rest.first = 0;
-    rest.end = end - behind;
-    rest.list = {rest.end,
-                 [=, of = whole](const Int &step) {
-                   return of.block(step + where(step < before, first, behind));
-                 },
-                 {}};
-  } else {
-    rest.first = whole.end;
-  }
-  return whole;
-}
-
-} // namespace
+using namespace sectile::serving;
 
 template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                        const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
                        const Modifier &modifier, const AnyVisibility &visibility) {
-  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse] =
-      tensors;
+  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse,
+               queries] = tensors;
   const int n = config.n, width = config.width, group = config.group;
   const Int kvHead = program_id(1), head = kvHead * group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
-  const auto [at, keys, planned] =
-      workOf(config, pages, lengths, queryStarts, plan, q.extent(0), tables.extent(1) * pages.page);
+  const auto [at, keys, planned] = workOf(config, pages, lengths, queryStarts, plan, q.extent(0),
+                                          queries, tables.extent(1) * pages.page);
   const Scores scores{.config = config,
                       .sequence = {at.sequence, head, at.queries, keys, at.query},
                       .numbers = numbers,
@@ -188,7 +84,7 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
                             const View<const std::int32_t, 2> &plan, const Int &queries,
                             const Int &keys, const AnyVisibility &visibility) {
   const Int kvHead = program_id(1);
-  const Work work = workOf(config, config, lengths, queryStarts, plan, queries, keys);
+  const Work work = workOf(config, config, lengths, queryStarts, plan, queries, 1, keys);
   const RowBlock &at = work.rows;
   Int from = 0, end = cdiv(work.keys, config.n);
   if (work.planned) {
@@ -207,6 +103,7 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
 #define SECTILE_TRACE_CACHES(T, Out)                                                               \
   SECTILE_TRACE_PAGES(T, T, Out)                                                                   \
   SECTILE_TRACE_PAGES(T, float8_e4m3, Out)                                                         \
+  SECTILE_TRACE_PAGES(T, float8_e5m2, Out)                                                         \
   SECTILE_TRACE_PAGES(T, std::int8_t, Out)                                                         \
   SECTILE_TRACE_PAGES(T, std::uint8_t, Out)
 SECTILE_TRACE_CACHES(half, half)

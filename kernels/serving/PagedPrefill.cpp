@@ -9,7 +9,7 @@
 using namespace sectile;
 
 KernelSpec sectile::pagedPrefillSpec() {
-  KernelSpec spec = pagedSpec(true);
+  KernelSpec spec = pagedSpec(Paged::prefill);
   spec.name = "paged_prefill";
   spec.summary = "attention of packed chunks of queries over keys and values in pages";
   spec.config = {

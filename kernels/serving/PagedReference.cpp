@@ -14,11 +14,42 @@ struct Range {
   std::int64_t first, last;
 };
 Range seen(const PagedSettings &settings, std::int64_t i, std::int64_t n, std::int64_t keys) {
-  const std::int64_t offset = keys - n;
-  return {settings.attention.left < 0 || settings.attention.left > i + offset
-              ? 0
-              : i + offset - settings.attention.left,
-          settings.attention.causal ? std::clamp<std::int64_t>(i + offset + 1, 0, keys) : keys};
+  const AttentionSettings &window = settings.attention;
+  const std::int64_t place = i + keys - n, chunk = settings.chunk;
+  Range range{std::clamp<std::int64_t>(window.left < 0 ? 0 : place - window.left, 0, keys), keys};
+  if (window.causal)
+    range.last = std::clamp<std::int64_t>(place + 1, 0, keys);
+  else if (window.right >= 0)
+    range.last = std::clamp<std::int64_t>(place + std::min(window.right, keys + n) + 1, 0, keys);
+  if (chunk > 0) {
+    const std::int64_t number = place / chunk;
+    range.first = std::max(range.first, number * chunk);
+    range.last = place < 0 ? 0 : std::min(range.last, (number + 1) * chunk);
+  }
+  return range;
+}
+
+// [1, 1, n, keys]: which keys the queries of a sequence see by their chunks and their tree.
+HostArray maskOf(const PagedSettings &settings, std::int64_t firstToken, std::int64_t n,
+                 std::int64_t keys) {
+  HostArray mask(DType::boolean, {1, 1, n, keys});
+  const auto sees = mask.as<bool>();
+  const auto inTree = [&](std::int64_t token, std::int64_t node) {
+    if (!settings.tree || node < 0)
+      return true;
+    const std::int64_t words = settings.tree->shape[1];
+    if (node / 32 >= words)
+      return false;
+    const std::int32_t word =
+        settings.tree->as<std::int32_t>()[static_cast<std::size_t>(token * words + node / 32)];
+    return (static_cast<std::uint32_t>(word) >> (node % 32) & 1) != 0;
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Range range = seen(settings, i, n, keys);
+    for (std::int64_t j = range.first; j < range.last; ++j)
+      sees[static_cast<std::size_t>(i * keys + j)] = inTree(firstToken + i, j - (keys - n));
+  }
+  return mask;
 }
 
 } // namespace
@@ -35,11 +66,7 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
                        std::to_string(keys) + ", but must be from 0 to " +
                        std::to_string(maxPages * page) +
                        ", the keys that a row of block_tables has room for");
-    std::int64_t queries = 1;
-    if (settings.cu) {
-      const auto bounds = settings.cu->as<std::int32_t>();
-      queries = bounds[static_cast<std::size_t>(s + 1)] - bounds[static_cast<std::size_t>(s)];
-    }
+    const std::int64_t queries = settings.first(s + 1) - settings.first(s);
     if (queries == 0)
       continue;
     const std::int64_t last = seen(settings, queries - 1, queries, keys).last;
@@ -93,13 +120,11 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
                                         Arithmetic arithmetic) {
   const std::int64_t tokens = q.shape[0], heads = q.shape[1], sequences = lengths.shape[0],
                      maxPages = tables.shape[1];
-  auto boundary = [&](std::int64_t s) -> std::int64_t {
-    return settings.cu ? settings.cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s;
-  };
-  AttentionResult result{HostArray(resultOf(q, arithmetic), q.shape),
+  const std::int64_t width = vCache.shape[3] * (vCache.dtype == DType::uint8 ? 2 : 1);
+  AttentionResult result{HostArray(resultOf(q, arithmetic), {tokens, heads, width}),
                          HostArray(statisticsOf(arithmetic), {tokens, heads, 1})};
   for (std::int64_t s = 0; s < sequences; ++s) {
-    const std::int64_t first = boundary(s), queries = boundary(s + 1) - first,
+    const std::int64_t first = settings.first(s), queries = settings.first(s + 1) - first,
                        keys = lengths.as<std::int32_t>()[static_cast<std::size_t>(s)];
     if (queries == 0)
       continue;
@@ -107,10 +132,15 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
                       seen(settings, queries - 1, queries, keys).last};
     const auto table = tables.as<std::int32_t>().subspan(static_cast<std::size_t>(s * maxPages),
                                                          static_cast<std::size_t>(maxPages));
+    AttentionSettings attention = settings.attention;
+    HostArray mask;
+    if (settings.chunk > 0 || settings.tree) {
+      mask = maskOf(settings, first, queries, keys);
+      attention.mask = &mask;
+    }
     const auto one = attentionReference(
         part(q, first, queries), contents(kCache, settings.kScale, table, range, keys, arithmetic),
-        contents(vCache, settings.vScale, table, range, keys, arithmetic), settings.attention,
-        arithmetic);
+        contents(vCache, settings.vScale, table, range, keys, arithmetic), attention, arithmetic);
     put(result.o, false, first, one.o);
     put(result.lse, false, first, reshaped(one.lse, {1, heads, queries, 1}));
   }

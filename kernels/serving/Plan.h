@@ -6,6 +6,7 @@
 //   first, end the part's first key, a multiple of planStep, and the one behind its last
 //   parts      how many parts its sequence has, in the first of them; 0 in the others
 #pragma once
+#include "kernels/attention/Varlen.h"
 #include "kernels/serving/Merge.h"
 #include <string>
 
@@ -38,21 +39,58 @@ struct PlanRow {
   }
 };
 
-// Merges each sequence's parts, [parts, heads, width] and [parts, heads], in the program of the
-// first of them.
+// The queries of a part's sequence: one, `queries`, or what `starts` of `total` tokens say, which
+// is no more than `queries`. None of a row that is not used.
+struct PlannedQueries {
+  Int sequence, first, count;
+
+  PlannedQueries(const PlanRow &row, const View<const std::int32_t, 1> &starts, const Int &total,
+                 bool packed, bool several, const Int &queries) {
+    sequence = first = maximum(row.sequence, 0);
+    count = 1;
+    if (packed) {
+      const auto tokens = blockwise::tokensOf(starts, sequence, total);
+      device_assert(tokens.length <= queries, "no sequence has more than max_queries queries");
+      first = tokens.first;
+      count = minimum(tokens.length, queries);
+    } else if (several) {
+      first = sequence * queries;
+      count = queries;
+    }
+    count = where(row.sequence >= 0, count, 0);
+  }
+};
+
+struct PlannedFlags {
+  bool packed = false, several = false; // as of flash::PageConfig
+};
+SECTILE_CONFIG(PlannedFlags, packed, several)
+struct PlannedMergeConfig : MergeConfig, PlannedFlags {};
+constexpr auto sectileConfigFields(std::type_identity<PlannedMergeConfig>) {
+  return std::tuple_cat(config_fields<MergeConfig>, config_fields<PlannedFlags>);
+}
+
+// Merges each sequence's parts, [parts, queries, heads, width] and [parts, queries, heads], in the
+// programs of the first of them.
 template <class Out>
 Kernel mergePlanned{
-    "paged_merge",
-    [](View<const float, 3> partial, View<const float, 2> logs, View<const std::int32_t, 2> plan,
-       View<Out, 3> o, View<float, 2> lse, const MergeConfig &config) {
-      const Int number = program_id(0), head = program_id(1);
+    "paged_merge", [](View<const float, 4> partial, View<const float, 3> logs,
+                      View<const std::int32_t, 2> plan, View<const std::int32_t, 1> starts,
+                      View<Out, 3> o, View<float, 2> lse, const PlannedMergeConfig &config) {
+      const Int queries = partial.extent(1), head = program_id(1), program = program_id(0);
+      Int number = program, query = 0;
+      if (config.several) {
+        number = program / queries;
+        query = program % queries;
+      }
       const PlanRow row(plan, number);
-      when(row.parts > 0, [&] {
+      const PlannedQueries of(row, starts, o.extent(0), config.packed, config.several, queries);
+      when(row.parts > 0 && query < of.count, [&] {
         const MergedRows merged =
-            mergeOneRow<float>(partial.fix(1, head).slice(0, number, row.parts),
-                               logs.fix(1, head).slice(0, number, row.parts), config);
-        o.fix(1, head).tile(1, config.width).store(row.sequence, 0, merged.result());
-        lse.fix(1, head).tile(1).store(row.sequence, merged.logarithm());
+            mergeOneRow<float>(partial.fix(2, head).fix(1, query).slice(0, number, row.parts),
+                               logs.fix(2, head).fix(1, query).slice(0, number, row.parts), config);
+        o.fix(1, head).tile(1, config.width).store(of.first + query, 0, merged.result());
+        lse.fix(1, head).tile(1).store(of.first + query, merged.logarithm());
       });
     }};
 

@@ -87,6 +87,33 @@ def test_paged_prefill():
     run("paged_prefill", [*inputs, "sinks"], "--opt", "window_left=7", "softcap=1.5")
 
 
+def test_attention_cached():
+    inputs = [*paged(12, 4, 32, 32, 5, 9, [12, 4, 45], "<f2"), "tree"]
+    write_npy("tree", "<i4", (12, 1), [random.randrange(16) for _ in range(12)])
+    run("attention_cached", inputs, outputs=["o", "lse"])
+    assert read_npy("o")[1] == (12, 4, 32) and read_npy("lse")[1] == (12, 4)
+    write_npy("cu_seqlens_q", "<i4", (4,), [0, 5, 5, 12])
+    run("paged_plan", ["context_lens"], "--opt", "parts=4", outputs=["plan"])
+    options = ("--opt", "chunk=16", "window_left=7", "softcap=1.5", "max_queries=7")
+    run("attention_cached", [*inputs, "cu_seqlens_q", "plan"], *options)
+
+
+def test_latent_attention():
+    write_floats("q", "<f2", 4, 3, 96)
+    write_floats("cache", "<f2", 6, 16, 96)
+    write_npy("context_lens", "<i4", (2,), [30, 7])
+    write_npy("block_tables", "<i4", (2, 2), [4, 1, 0, -3])
+    inputs = ["q", "cache", "context_lens", "block_tables"]
+    run("latent_decode", inputs, "--opt", "scale=0.1", outputs=["o", "lse"])
+    assert read_npy("o")[1] == (4, 3, 32) and read_npy("lse")[1] == (4, 3)
+    write_npy("indices", "<i4", (4, 9), [random.randrange(-1, 96) for _ in range(36)])
+    run("latent_sparse", ["q", "cache", "indices"], "--opt", "scale=0.1", "latent=80", outputs=["o", "lse"])
+    assert read_npy("o")[1] == (4, 3, 80)
+    write_npy("cache", "|u1", (6, 16, 260), [56] * (6 * 16 * 260))  # 1 in f8e4m3
+    write_floats("q", "<f2", 4, 3, 192)
+    run("latent_sparse", ["q", "cache", "indices"], "--opt", "scale=0.001")
+
+
 def test_block_sparse_attention():
     heads, queries, keys, width = 2, 70, 50, 32
     for name in ("q", "do"):

@@ -142,6 +142,81 @@ def _(c):
     return attend, ["q", "k_cache", "v_cache"]
 
 
+@peer(PYTORCH, "attention_cached")
+def _(c):
+    plain_cache(c)
+    c.require(not c.given("cu_seqlens_q") and c.integer("window_right", -1) < 0 and c.integer("chunk", 0) == 0, "as many tokens of each sequence only")
+    c.remark("gathers the pages' keys and values")
+    scale, tables, lengths = c.number("scale", 1 / math.sqrt(c["q"].shape[-1])), c["block_tables"].long(), c["context_lens"].long()
+    sequences, tokens = len(lengths), c["q"].shape[0] // len(lengths)
+    places = torch.arange(tables.shape[1] * c["k_cache"].shape[2], device=DEVICE)
+    own = lengths[:, None] - tokens + torch.arange(tokens, device=DEVICE)
+    seen = (places < lengths[:, None])[:, None, :].expand(-1, tokens, -1)
+    if c.choice("causal", "true") == "true":
+        seen = seen & (places <= own[..., None])
+    if c.given("tree"):
+        node = places - (lengths - tokens)[:, None]
+        rows = c["tree"].long().view(sequences, tokens, -1)
+        words = rows.gather(2, (node // 32).clamp(0, rows.shape[2] - 1)[:, None].expand(-1, tokens, -1))
+        seen = seen & ((node < 0)[:, None] | (words >> (node % 32)[:, None] & 1).bool())
+    empty = ~seen.any(-1)[:, None, :, None]
+
+    def attend(q, k_cache, v_cache):
+        k, v = (cache[tables].transpose(1, 2).flatten(2, 3) for cache in (k_cache, v_cache))
+        rows = q.view(sequences, tokens, *q.shape[1:]).transpose(1, 2)
+        o = F.scaled_dot_product_attention(rows, k, v, attn_mask=seen[:, None], scale=scale, enable_gqa=True)
+        return o.masked_fill(empty, 0).transpose(1, 2).reshape(q.shape)
+
+    return attend, ["q", "k_cache", "v_cache"]
+
+
+def latent_rows(c):
+    """The width of values, and the scale."""
+    c.require(c["cache"].dtype == c["q"].dtype and not c.given("sinks"), "plain rows only")
+    return c.integer("latent", c["q"].shape[-1] - 64), c.number("scale", 0.0722)
+
+
+@peer(PYTORCH, "latent_decode")
+def _(c):
+    latent, scale = latent_rows(c)
+    c.require(not c.given("cu_seqlens_q"), "as many tokens of each sequence only")
+    c.remark("gathers the pages' rows, then two products and a softmax")
+    tables, lengths = c["block_tables"].long(), c["context_lens"].long()
+    sequences, tokens = len(lengths), c["q"].shape[0] // len(lengths)
+    places = torch.arange(tables.shape[1] * c["cache"].shape[1], device=DEVICE)
+    last = lengths[:, None] if c.choice("causal", "true") != "true" else lengths[:, None] - tokens + 1 + torch.arange(tokens, device=DEVICE)
+    seen = (places < torch.minimum(last, lengths[:, None])[..., None]).expand(-1, tokens, -1)[:, :, None]
+    empty = ~seen.any(-1, keepdim=True)
+
+    def attend(q, cache):
+        rows = cache[tables].flatten(1, 2)
+        queries = q.view(sequences, tokens, *q.shape[1:])
+        s = (queries.flatten(1, 2) @ rows.mT).view(sequences, tokens, q.shape[1], -1).float() * scale
+        p = s.masked_fill(~seen, -math.inf).softmax(-1).masked_fill(empty, 0).to(q.dtype)
+        return (p.flatten(1, 2) @ rows[..., :latent]).view(*q.shape[:2], latent)
+
+    return attend, ["q", "cache"]
+
+
+@peer(PYTORCH, "latent_sparse")
+def _(c):
+    latent, scale = latent_rows(c)
+    c.remark("gathers the rows, then two products and a softmax")
+    indices = c["indices"].long()
+    seen = indices >= 0
+    if c.given("lengths"):
+        seen = seen & (torch.arange(indices.shape[1], device=DEVICE) < c["lengths"][:, None])
+    chosen, empty = indices.clamp(min=0), ~seen.any(-1)[:, None, None]
+
+    def attend(q, cache):
+        rows = cache.flatten(0, 1)[chosen]
+        s = (q @ rows.mT).float() * scale
+        p = s.masked_fill(~seen[:, None], -math.inf).softmax(-1).masked_fill(empty, 0).to(q.dtype)
+        return p @ rows[..., :latent]
+
+    return attend, ["q", "cache"]
+
+
 @peer(PYTORCH, "attention_merge")
 def _(c):
     def merge(partial_o, partial_lse):

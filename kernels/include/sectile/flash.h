@@ -280,6 +280,7 @@ struct Launch {
   const LearnedGradient *pairs = nullptr;     // the one that is written
   PageConfig pages = {};
   AnyTensor queryStarts = {}, plan = {}, kScales = {}, vScales = {}; // of pages
+  std::int64_t queries = 1;                                          // of PagedTensors
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -407,6 +408,7 @@ inline Arguments<MaskBlocks> block_list(const Tensor<const bool, 4> &mask, std::
   return {mask, block_q, block_k};
 }
 inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { return {ancestors}; }
+inline Arguments<TokenTree> tree(const Tensor<const std::int32_t, 2> &bits) { return {bits}; }
 // Pairs for which a lambda (const At &, operands...) that captures nothing gives true.
 template <class F, class... Values>
   requires std::is_class_v<F> && std::is_empty_v<F>
@@ -660,10 +662,10 @@ template <class C> struct Pages {
 };
 // Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
 // context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
-// are of the type of q, or they hold numbers of float8_e4m3, std::int8_t or, as std::uint8_t with
-// D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are multiplied by
-// scales [1 or blocks, Hkv] where these are given. plan [parts, 4] is of the kernel paged_plan, for
-// one query a sequence.
+// are of the type of q, or they hold numbers of float8_e4m3, float8_e5m2, std::int8_t or, as
+// std::uint8_t with D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are
+// multiplied by scales [1 or blocks, Hkv] where these are given. plan [parts, 4] is of the kernel
+// paged_plan, for one query a sequence.
 template <class C>
 Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
                                     const sectile::detail::KernelInput<C, 4> &v_cache,
@@ -686,8 +688,10 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {pages.lengths.extent(0), q.extent(1)});
   static_assert(std::is_same_v<C, E> || std::is_same_v<C, float8_e4m3> ||
-                    std::is_same_v<C, std::int8_t> || std::is_same_v<C, std::uint8_t>,
-                "pages are of the type of q, or of float8_e4m3, std::int8_t or std::uint8_t");
+                    std::is_same_v<C, float8_e5m2> || std::is_same_v<C, std::int8_t> ||
+                    std::is_same_v<C, std::uint8_t>,
+                "pages are of the type of q, or of float8_e4m3, float8_e5m2, std::int8_t or "
+                "std::uint8_t");
   NamedTensors given, inputs{{"q", q},
                              {"k_cache", pages.k},
                              {"v_cache", pages.v},
@@ -717,7 +721,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                   launch.queryStarts.as<const std::int32_t, 1>(),
                   launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
-                  launch.o.as<Out, 4>(), launch.lse.as<float, 3>()},
+                  launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
               launch.numbers, scores.operands, visibility, lists,
               PagedConfig{launch.config, launch.pages});
         };

@@ -3,6 +3,7 @@
 // lie: it launches, does not wait, and throws LaunchError for arguments that the kernel does not
 // take.
 #pragma once
+#include <sectile/attention.h>
 #include <sectile/kernels.h>
 
 namespace sectile {
@@ -25,6 +26,34 @@ struct RopeAppendOptions {
   std::optional<AnyTensor> q_weight = {}, k_weight = {}; // [D]: heads are normalised before
   std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or Hkv] of floats
 };
+struct AttentionCachedOptions {
+  bool causal = true;               // query i of n sees key j where j <= i + context_len - n
+  std::optional<double> scale = {}; // of the scores; 1/sqrt(D) if none
+  double softcap = 0;               // c: scaled scores s become c tanh(s / c); 0: they do not
+  // How far before and behind its own position a query sees; any distance where there is none.
+  std::optional<std::int64_t> window_left = {}, window_right = {};
+  std::int64_t chunk = 0; // positions of a chunk, of which a query sees its own; 0: all
+  // With cu_seqlens_q and a plan, the most tokens that a sequence has in q; T if none.
+  std::optional<std::int64_t> max_queries = {};
+  // [S + 1] of std::int32_t: sequence s has the tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1.
+  // Without it each has T / S.
+  std::optional<AnyTensor> cu_seqlens_q = {};
+  std::optional<AnyTensor> tree = {};  // [T, words] of std::int32_t: bits of keys that tokens see
+  std::optional<AnyTensor> plan = {};  // [parts, 4] of std::int32_t, of the kernel paged_plan
+  std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
+  std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or blocks, Hkv] of floats
+};
+// Of both kernels over latents, those of one alone marked.
+struct LatentOptions {
+  std::optional<std::int64_t> latent = {};      // columns of a latent; D - 64 if none
+  std::optional<AnyTensor> sinks = {};          // [1 or Hq, R] of floats
+  std::optional<AnyTensor> cache_scale = {};    // [1] of floats: a factor of its numbers
+  bool causal = true;                           // latent_decode
+  std::optional<std::int64_t> max_queries = {}; // latent_decode, as above, these three
+  std::optional<AnyTensor> cu_seqlens_q = {}, plan = {};
+  std::optional<AnyTensor> lengths =
+      {}; // latent_sparse: [S] of std::int32_t, of indices that count
+};
 struct PagedSlots {
   Tensor<std::int32_t, 1> slots, positions; // [T]
 };
@@ -33,6 +62,18 @@ namespace detail {
 void runKvAppend(const Stream &stream, const NamedTensors &inputs, const KvAppendOptions &options);
 AnyTensor runRopeAppend(const Stream &stream, const NamedTensors &inputs,
                         const RopeAppendOptions &options, const std::optional<AnyTensor> &to);
+NamedTensors runAttentionCached(const Stream &stream, NamedTensors inputs,
+                                const AttentionCachedOptions &options, const NamedTensors &to);
+NamedTensors runLatent(const Stream &stream, const char *kernel, NamedTensors inputs, double scale,
+                       const LatentOptions &options, const NamedTensors &to);
+// [H, T, W] of [T, H, W], of columns `first` to first + count - 1, and the other way round.
+template <class T>
+Tensor<T, 3> headsFirst(const Tensor<T, 3> &x, std::int64_t first, std::int64_t count) {
+  return {x.data() + first * x.stride(2),
+          {x.extent(1), x.extent(0), count},
+          {x.stride(1), x.stride(0), x.stride(2)},
+          x.memory()};
+}
 NamedTensors runPagedSlots(const Stream &stream, const NamedTensors &inputs, std::int64_t page,
                            std::int64_t tokens, const NamedTensors &to);
 } // namespace detail
@@ -67,6 +108,91 @@ rope_append(const Stream &stream, const Tensor<T, 3> &q, const detail::KernelInp
                                 {"positions", positions}},
                                options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
       .template as<std::remove_const_t<T>, 3>();
+}
+
+// Attention of q [T, Hq, D], the newest tokens of S sequences, over their keys in pages: key j of
+// sequence s, which has context_lens[s] keys, those of its tokens included, is row j % page of
+// block block_tables[s, j / page] of the caches [blocks, Hkv, page, D]. These are of q's elements,
+// or of float8_e4m3, float8_e5m2, std::int8_t or, as std::uint8_t with D / 2 of them, pairs of 4
+// bits. Gives o like q and lse [T, Hq].
+template <class T, class C>
+AttentionOutputs<std::remove_const_t<T>, 3> attention_cached(
+    const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 4> &k_cache,
+    const detail::KernelInput<C, 4> &v_cache, const Tensor<const std::int32_t, 1> &context_lens,
+    const Tensor<const std::int32_t, 2> &block_tables, const AttentionCachedOptions &options = {},
+    const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out = detail::runAttentionCached(stream,
+                                                      {{"q", q},
+                                                       {"k_cache", k_cache},
+                                                       {"v_cache", v_cache},
+                                                       {"context_lens", context_lens},
+                                                       {"block_tables", block_tables}},
+                                                      options, given);
+  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+}
+
+// Attention of absorbed queries over latents (MLA): q [T, Hq, D] are the newest tokens of S
+// sequences, in columns of the latent, which come first, and rotated ones; key j of a sequence is
+// row j % page of block block_tables[s, j / page] of the cache [blocks, page, Dc], and its value
+// the row's latent. Rows are of q's elements or of float8_e4m3, with Dc = D, or of bytes: codes of
+// float8_e4m3, a float for each 128 of them, and the rotated columns as bfloat16. scale: of the
+// scores. Gives o [T, Hq, latent] and lse [T, Hq].
+template <class T, class C>
+AttentionOutputs<std::remove_const_t<T>, 3>
+latent_decode(const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 3> &cache,
+              const Tensor<const std::int32_t, 1> &context_lens,
+              const Tensor<const std::int32_t, 2> &block_tables, double scale,
+              const LatentOptions &options = {},
+              const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out = detail::runLatent(
+      stream, "latent_decode",
+      {{"q", q}, {"cache", cache}, {"context_lens", context_lens}, {"block_tables", block_tables}},
+      scale, options, given);
+  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+}
+
+// The same over the rows that a list names for each of q's S tokens, indices [S, topk]: row
+// index % page of block index / page, unless it is negative.
+template <class T, class C>
+AttentionOutputs<std::remove_const_t<T>, 3>
+latent_sparse(const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 3> &cache,
+              const Tensor<const std::int32_t, 2> &indices, double scale,
+              const LatentOptions &options = {},
+              const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"o", to->o}, {"lse", to->lse}};
+  const NamedTensors out =
+      detail::runLatent(stream, "latent_sparse", {{"q", q}, {"cache", cache}, {"indices", indices}},
+                        scale, options, given);
+  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+}
+
+// latent_decode between the products that absorb the projections of keys and values: q_nope [T, Hq,
+// Dn] by w_uk [Hq, Dn, latent] becomes the first columns of q [T, Hq, D], whose others are given,
+// rotated; the result by w_uv [Hq, latent, Dv] is what is returned, [T, Hq, Dv].
+template <class T, class C>
+Tensor<T, 3>
+latent_attention(const Stream &stream, const std::type_identity_t<Tensor<const T, 3>> &q_nope,
+                 const Tensor<T, 3> &q, const std::type_identity_t<Tensor<const T, 3>> &w_uk,
+                 const std::type_identity_t<Tensor<const T, 3>> &w_uv, const Tensor<C, 3> &cache,
+                 const Tensor<const std::int32_t, 1> &context_lens,
+                 const Tensor<const std::int32_t, 2> &block_tables, double scale,
+                 const LatentOptions &options = {}) {
+  const std::int64_t latent = w_uk.extent(2);
+  LatentOptions with = options;
+  with.latent = latent;
+  matmul(stream, detail::headsFirst(q_nope, 0, q_nope.extent(2)), w_uk, {},
+         detail::headsFirst(q, 0, latent));
+  const auto out = latent_decode(stream, q, cache, context_lens, block_tables, scale, with);
+  const auto o = matmul(stream, detail::headsFirst(out.o, 0, latent), w_uv);
+  return detail::headsFirst(o, 0, o.extent(2));
 }
 
 // Slots and positions of `tokens` new tokens: of sequence s those from cu_seqlens_q[s] to

@@ -32,6 +32,8 @@ inline auto lengths(std::vector<int> some) {
         if (call.extents.contains("ends"))
           queries =
               inputs[endsAt].as<std::int32_t>()[at + 1] - inputs[endsAt].as<std::int32_t>()[at];
+        else if (call.extents.contains("T"))
+          queries = call.extent("T") / count;
         const std::int64_t first =
             left < 0 ? 0 : std::max<std::int64_t>(0, length - queries - left);
         if (p * page >= length || (p + 1) * page <= first || queries == 0)

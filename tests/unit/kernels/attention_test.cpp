@@ -470,7 +470,8 @@ TEST_P(Attention, SpecialValues) {
 TEST_P(Attention, ANanInAQueryStaysInItsRow) {
   for (const char *kernel :
        {"attention", "attention_varlen", "rope_attention", "exposb_attention", "rerope_attention",
-        "stick_breaking_attention", "block_sparse_attention", "paged_decode", "paged_prefill"})
+        "stick_breaking_attention", "block_sparse_attention", "paged_decode", "paged_prefill",
+        "attention_cached", "latent_decode", "latent_sparse"})
     expectRight(
         device,
         {kernel, {}, {}, {}, "f32", {}, 1, [](const Invocation &, std::vector<HostArray> &inputs) {

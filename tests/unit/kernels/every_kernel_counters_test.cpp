@@ -508,14 +508,7 @@ const std::vector<Expectation> &attentions() {
                       {"partial_lse", {logarithms, logarithms * p.field("warps")}}};
        }},
       {{"paged_decode"},
-       {{"S", 2},
-        {"Hq", 8},
-        {"Hkv", 2},
-        {"D", 128},
-        {"Dc", 128},
-        {"page", 16},
-        {"max", 32},
-        {"blocks", 64}},
+       {{"S", 2}, {"Hq", 8}, {"D", 128}, {"Dc", 128}, {"max", 32}, {"blocks", 64}},
        [](const Plan &p) {
          const double keys = 2 * (512 + 256), bytes = keys * 128 * 2;
          return with({{"q", p.bytes("q")}, {"k_cache", bytes}, {"v_cache", bytes}},
@@ -591,6 +584,38 @@ const std::vector<Expectation> &attentions() {
          inputs[endsAt].assign(std::vector<double>{0, 256});
          lengths({256})(call, inputs);
        }},
+      {{"attention_cached"},
+       {{"S", 2}, {"T", 8}, {"Hq", 8}, {"D", 128}, {"Dc", 128}, {"max", 32}, {"blocks", 64}},
+       [](const Plan &p) {
+         const Bytes bytes = 2 * (512 + 256) * 128 * 2;
+         return with({{"q", p.bytes("q")}, {"k_cache", bytes}, {"v_cache", bytes}},
+                     pages(p, 2 * 2, 2 * 768 / 16));
+       },
+       {},
+       lengths({512, 256}),
+       "f16",
+       {{"splits", 1}, {"m", 16}, {"warps", 1}},
+       [](const Plan &p) { return p.bytes("o"); }},
+      {{"latent_decode"},
+       {{"S", 2}, {"T", 2}, {"Hq", 16}, {"D", 576}, {"page", 64}, {"max", 4}, {"blocks", 8}},
+       [](const Plan &p) {
+         const double keys = 256 + 128; // rows once, as keys and as values
+         return with({{"q", p.bytes("q")}, {"cache", keys * 576 * 2}}, pages(p, 2, keys / 16));
+       },
+       {},
+       contents({{"context_lens", {256, 128}}}),
+       "f16",
+       {{"splits", 1}, {"m", 16}, {"warps", 4}, {"overlap", 0}}},
+      {{"latent_sparse"},
+       {{"S", 2}, {"Hq", 16}, {"D", 576}, {"topk", 128}, {"blocks", 16}},
+       [](const Plan &p) {
+         const Bytes indices = few(p.byWarps(p.bytes("indices"))), rows = 2 * 128 * 576 * 2;
+         return Reads{{"q", p.bytes("q")}, {"cache", rows}, {"indices", indices}};
+       },
+       {},
+       contents({{"indices", numbers(256, [](int i) { return i; })}}),
+       "f16",
+       {{"splits", 1}}},
       // The mask by each warp that makes the lists of the blocks that there are; of these their
       // length, and a number for each block where it is fetched and where it is used.
       {{"block_sparse_attention"},

@@ -240,6 +240,31 @@ TEST_P(FlashPages, Masks) {
       [&](const Place &at) { return has(at.batch, at.query, at.key); });
 }
 
+// Bits of each token, in two words, as there are chunks of up to 40.
+TEST_P(FlashPages, Trees) {
+  std::vector<std::int64_t> starts{0};
+  for (const Lengths &own : ofChunks)
+    starts.push_back(starts.back() + own.queries);
+  std::vector<std::int32_t> bits;
+  std::mt19937 random(3);
+  for (std::int64_t i = 0; i < 2 * starts.back(); ++i)
+    bits.push_back(static_cast<std::int32_t>(random()));
+  const auto words = tensor(device.upload(bits), {starts.back(), 2});
+  const auto tree = flash::tree(words);
+  const auto inTree = [&](const Place &at) {
+    const Lengths &own = ofChunks[static_cast<std::size_t>(at.batch)];
+    const std::int64_t node = at.key - (own.keys - own.queries),
+                       row = starts[static_cast<std::size_t>(at.batch)] + at.query;
+    return node < 0 ||
+           (bits[static_cast<std::size_t>(2 * row + node / 32)] >> (node % 32) & 1) != 0;
+  };
+  checkPages<half, half>(device, {.width = 64, .page = 16, .chunks = true, .intervals = false},
+                         flash::plain(), tree, unmodified, inTree);
+  checkPages<half, half>(device, {.width = 64, .page = 64, .chunks = true, .intervals = false},
+                         flash::plain(), flash::causal() && tree, unmodified,
+                         [&](const Place &at) { return at.distance >= 0 && inTree(at); });
+}
+
 TEST_P(FlashPages, CodesWithScales) {
   checkPages<half, std::int8_t>(device, {64, 16}, alibi(slopes), flash::causal(), alibiReference,
                                 before);

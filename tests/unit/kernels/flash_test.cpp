@@ -161,6 +161,17 @@ TEST_P(Flash, Trees) {
         return node < 0 || (ancestors[static_cast<std::size_t>(at.query)] >> node & 1) != 0;
       },
       "tree");
+  // All batches have the same words, some of which are not there.
+  std::vector<std::int32_t> bits;
+  for (int i = 0; i < 12; ++i)
+    bits.push_back(static_cast<std::int32_t>(ancestors[static_cast<std::size_t>(i)]));
+  check<half>(
+      device, shape, flash::plain(), flash::tree(tensor(device.upload(bits), {12, 1})), unmodified,
+      [&](const Place &at) {
+        const std::int64_t node = at.key - 28;
+        return node < 0 || (ancestors[static_cast<std::size_t>(at.query)] >> node & 1) != 0;
+      },
+      "tree of words");
 }
 
 // Queries of all heads that share keys are rows of one block, and the keys are split.
@@ -548,6 +559,8 @@ TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {
             "flash::key_mask: an operand is [1, 3], but has to be [1 or 1, 2]");
   EXPECT_EQ(of(flash::tree(tensor(device.allocate<std::uint64_t>(3), {1, 3}))),
             "flash::tree: an operand is [1, 3], but has to be [1, 2]");
+  EXPECT_EQ(of(flash::tree(tensor(device.allocate<std::int32_t>(3), {3, 1}))),
+            "flash::tree: an operand is [3, 1], but has to be [2, words]");
   const auto rows = tensor(device.allocate<half>(65 * 16), {1, 1, 65, 16});
   EXPECT_EQ(message([&] {
               flash::attend(device.stream(), rows, rows, rows, flash::plain(),

@@ -411,6 +411,153 @@ TEST_P(Typed, AppendsAsInTheDocs) {
   EXPECT_NEAR(static_cast<float>(q.download()[0]), std::cos(5.0f) - std::sin(5.0f), 1e-3);
 }
 
+TEST_P(Typed, AttentionCached) {
+  const auto q = numbers<half>({3, 4, 16});
+  const auto keys = numbers<half>({4, 2, 5, 16}, 2), values = numbers<half>({4, 2, 5, 16}, 3);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{9}), {1});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{3, 1}), {1, 2});
+  const NamedTensors inputs{{"q", q},
+                            {"k_cache", keys},
+                            {"v_cache", values},
+                            {"context_lens", lengths},
+                            {"block_tables", tables}};
+  {
+    // [attention_cached]
+    // A root and two drafts of what follows it: neither sees the other.
+    auto tree = tensor(device.upload(std::vector<std::int32_t>{0b001, 0b011, 0b101}), {3, 1});
+    auto [o, lse] = attention_cached(stream, q, keys, values, lengths, tables, {.tree = tree});
+    // [/attention_cached]
+    NamedTensors named = inputs;
+    named["tree"] = tree;
+    const auto wanted = run_kernel(stream, "attention_cached", named);
+    expectSame(o, wanted, "o");
+    expectSame(lse, wanted, "lse");
+  }
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 3}), {2});
+  const auto plan = run_kernel(stream, "paged_plan", {{"context_lens", lengths}}).at("plan");
+  const auto sinks = numbers<float>({4, 1}), scales = numbers<float>({1, 2});
+  NamedTensors named = inputs;
+  named.insert({{"cu_seqlens_q", ends},
+                {"plan", plan},
+                {"sinks", sinks},
+                {"k_scale", scales},
+                {"v_scale", scales}});
+  const auto wanted = run_kernel(stream, "attention_cached", named,
+                                 {{"causal", "false"},
+                                  {"scale", "0.3"},
+                                  {"softcap", "2"},
+                                  {"window_left", "4"},
+                                  {"window_right", "1"},
+                                  {"chunk", "5"},
+                                  {"max_queries", "3"}});
+  const AttentionOutputs<half, 3> to{numbers<half>({3, 4, 16}), numbers<float>({3, 4})};
+  const auto out = attention_cached(stream, q, keys, values, lengths, tables,
+                                    {.causal = false,
+                                     .scale = 0.3,
+                                     .softcap = 2,
+                                     .window_left = 4,
+                                     .window_right = 1,
+                                     .chunk = 5,
+                                     .max_queries = 3,
+                                     .cu_seqlens_q = ends,
+                                     .plan = plan,
+                                     .sinks = sinks,
+                                     .k_scale = scales,
+                                     .v_scale = scales},
+                                    to);
+  EXPECT_EQ(out.o.data(), to.o.data());
+  expectSame(to.o, wanted, "o");
+  expectSame(to.lse, wanted, "lse");
+  EXPECT_THAT(message<LaunchError>([&] {
+                attention_cached(stream, q, keys, values, lengths, tables, {.chunk = -1});
+              }),
+              HasSubstr("chunk"));
+}
+
+TEST_P(Typed, Latents) {
+  const auto q = numbers<half>({4, 3, 96});
+  const auto cache = numbers<half>({6, 16, 96}, 2);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{30, 7}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{4, 1, 0, 5}), {2, 2});
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 3, 4}), {3});
+  const auto plan = run_kernel(stream, "paged_plan", {{"context_lens", lengths}}).at("plan");
+  const auto sinks = numbers<float>({3, 1});
+  {
+    const auto wanted = run_kernel(
+        stream, "latent_decode",
+        {{"q", q},
+         {"cache", cache},
+         {"context_lens", lengths},
+         {"block_tables", tables},
+         {"sinks", sinks},
+         {"cu_seqlens_q", ends},
+         {"plan", plan}},
+        {{"scale", "0.25"}, {"latent", "48"}, {"causal", "false"}, {"max_queries", "3"}});
+    const auto out = latent_decode(stream, q, cache, lengths, tables, 0.25,
+                                   {.latent = 48,
+                                    .sinks = sinks,
+                                    .causal = false,
+                                    .max_queries = 3,
+                                    .cu_seqlens_q = ends,
+                                    .plan = plan});
+    expectSame(out.o, wanted, "o");
+    expectSame(out.lse, wanted, "lse");
+  }
+  const auto indices =
+      tensor(device.upload(std::vector<std::int32_t>{3, 90, -1, 4, 0, 1, 2, 50}), {4, 2});
+  const auto counts = tensor(device.upload(std::vector<std::int32_t>{2, 2, 1, 2}), {4});
+  const auto wanted = run_kernel(
+      stream, "latent_sparse",
+      {{"q", q}, {"cache", cache}, {"indices", indices}, {"lengths", counts}}, {{"scale", "0.1"}});
+  const AttentionOutputs<half, 3> to{numbers<half>({4, 3, 32}), numbers<float>({4, 3})};
+  latent_sparse(stream, q, cache, indices, 0.1, {.lengths = counts}, to);
+  expectSame(to.o, wanted, "o");
+  expectSame(to.lse, wanted, "lse");
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { latent_decode(stream, q, cache, lengths, tables, 0.1, {.latent = 8}); }),
+              HasSubstr("16 to 512"));
+}
+
+TEST_P(Typed, LatentAttentionAsInTheDocs) {
+  const double scale = 0.1;
+  const auto q_nope = numbers<half>({4, 3, 24}), q = numbers<half>({4, 3, 96}, 2);
+  const auto cache = numbers<half>({6, 16, 96}, 3), w_uk = numbers<half>({3, 24, 32}, 4),
+             w_uv = numbers<half>({3, 32, 24}, 5);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{30, 7}), {2});
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{4, 1, 0, 5}), {2, 2});
+  const auto before = q.download();
+  // [latent]
+  // q has its rotated columns already; the products by head absorb the projections.
+  auto o = latent_attention(stream, q_nope, q, w_uk, w_uv, cache, lengths, tables, scale);
+  // [/latent]
+  const auto queries = q.download(), nope = q_nope.download(), keys = w_uk.download();
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t h = 0; h < 3; ++h)
+      for (std::size_t d = 0; d < 96; ++d) {
+        const std::size_t at = (t * 3 + h) * 96 + d;
+        double wanted = 0;
+        for (std::size_t k = 0; k < 24 && d < 32; ++k)
+          wanted += double(static_cast<float>(nope[(t * 3 + h) * 24 + k])) *
+                    double(static_cast<float>(keys[(h * 24 + k) * 32 + d]));
+        if (d >= 32)
+          wanted = double(static_cast<float>(before[at]));
+        EXPECT_NEAR(static_cast<float>(queries[at]), wanted, 2e-3 * (1 + std::abs(wanted)));
+      }
+  const auto out = latent_decode(stream, q, cache, lengths, tables, scale);
+  const auto values = w_uv.download(), latents = out.o.download(), got = o.download();
+  ASSERT_EQ(o.extents(), (std::array<std::int64_t, 3>{4, 3, 24}));
+  for (std::size_t t = 0; t < 4; ++t)
+    for (std::size_t h = 0; h < 3; ++h)
+      for (std::size_t d = 0; d < 24; ++d) {
+        double wanted = 0;
+        for (std::size_t k = 0; k < 32; ++k)
+          wanted += double(static_cast<float>(latents[(t * 3 + h) * 32 + k])) *
+                    double(static_cast<float>(values[(h * 32 + k) * 24 + d]));
+        EXPECT_NEAR(static_cast<float>(got[(t * 3 + h) * 24 + d]), wanted,
+                    2e-3 * (1 + std::abs(wanted)));
+      }
+}
+
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {
   const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
   const auto w = numbers<half>({200}, 3);

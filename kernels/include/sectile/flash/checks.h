@@ -36,6 +36,8 @@ void checkOperands(std::type_identity<Mask>, const std::uint64_t *words, const C
 void checkOperands(std::type_identity<MaskBlocks>, const std::uint64_t *words,
                    const CallExtents &call);
 void checkOperands(std::type_identity<Tree>, const std::uint64_t *words, const CallExtents &call);
+void checkOperands(std::type_identity<TokenTree>, const std::uint64_t *words,
+                   const CallExtents &call);
 template <class V>
 void checkOperands(std::type_identity<Listed<V>>, const std::uint64_t *words,
                    const CallExtents &call);

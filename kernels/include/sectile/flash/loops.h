@@ -191,18 +191,20 @@ struct PageConfig {
   bool packed = false;       // sequences have as many queries as queryStarts says; else one each
   bool kScaled = false, vScaled = false; // the caches' numbers have scales
   bool planned = false;                  // a plan says what parts there are, of any lengths
+  bool several = false;                  // queries: PagedTensors::queries counts them
 };
-SECTILE_CONFIG(PageConfig, splits, page, packed, kScaled, vScaled, planned)
+SECTILE_CONFIG(PageConfig, splits, page, packed, kScaled, vScaled, planned, several)
 struct PagedConfig : LoopConfig, PageConfig {};
 constexpr auto sectileConfigFields(std::type_identity<PagedConfig>) {
   return std::tuple_cat(config_fields<LoopConfig>, config_fields<PageConfig>);
 }
 
 // Sequence s, of S, has lengths[s] keys, no more than its row of tables has room for. Key j is in
-// block tables[s, j / page] of the caches. These are of C, which is T, float8_e4m3, std::int8_t, or
-// std::uint8_t for two numbers of 4 bits each. A row of a plan is a part, of one program for each
-// head of the caches: its sequence (-1: none), its first key and the one behind its last, and
-// another number, which a merge takes. o and lse are then [1, parts, Hq, D] and [1, parts, Hq].
+// block tables[s, j / page] of the caches. These are of C, which is T, float8_e4m3, std::int8_t,
+// float8_e5m2, or std::uint8_t for two numbers of 4 bits each. A row of a plan is a part of as many
+// programs for each head of the caches as the queries of a sequence need: its sequence (-1: none),
+// its first key and the one behind its last, and another number, which a merge takes. o and lse are
+// then [1, parts * queries, Hq, D] and [1, parts * queries, Hq].
 template <class T, class C, class Out> struct PagedTensors {
   View<const T, 3> q;                           // [Tq, Hq, D]
   View<const C, 4> k, v;                        // [blocks, Hkv, page, D], of pairs D / 2
@@ -213,10 +215,11 @@ template <class T, class C, class Out> struct PagedTensors {
   View<const float, 2> sinks, kScales, vScales; // [Hq, R], [blocks, Hkv], [blocks, Hkv]
   View<Out, 4> o;                               // [splits, Tq, Hq, D]
   View<float, 3> lse;                           // [splits, Tq, Hq]
+  Int queries; // of each sequence, or with a plan and queryStarts the most of one
 };
 template <class T, class C, class Out>
 SECTILE_STRUCT((PagedTensors<T, C, Out>), q, k, v, lengths, tables, queryStarts, plan, sinks,
-               kScales, vScales, o, lse)
+               kScales, vScales, o, lse, queries)
 
 // A program has rows of all query heads that share keys (config.group), as those of traceParts.
 // With config.overlap a page has whole steps, of T, which a warp of its own copies. Whatever the

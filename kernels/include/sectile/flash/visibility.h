@@ -194,8 +194,19 @@ SECTILE_STRUCT(MaskBlocks, mask, blockQ, blockK)
 struct Tree {
   View<const std::uint64_t, 2> ancestors;
   Bool sees(const At &at) const;
+  Bool isWhole(const At &at) const { return at.column + at.keys <= at.sequence.offset(); }
 };
 SECTILE_STRUCT(Tree, ancestors)
+
+// The same of any number of nodes, for packed sequences and pages: of token t of all sequences, bit
+// j % 32 of bits[t, j / 32] is of its sequence's query j. Bits that there are not are not set.
+// [tokens, words]; without packed sequences, [Sq, words] for all batches.
+struct TokenTree {
+  View<const std::int32_t, 2> bits;
+  Bool sees(const At &at) const;
+  Bool isWhole(const At &at) const { return at.column + at.keys <= at.sequence.offset(); }
+};
+SECTILE_STRUCT(TokenTree, bits)
 
 // What both see, and what either does.
 template <Visible A, Visible B> struct And {
@@ -376,8 +387,7 @@ public:
   // them.
   virtual std::optional<BlockList> keyBlocks(const Sequence &, const Int &) const { return {}; }
   virtual std::optional<BlockList> queryBlocks(const Sequence &, const Int &) const { return {}; }
-  // Of a block of such a list, a scalar: whether sees() is true of all pairs. None: it may be
-  // false.
+  // Of a block, a scalar: whether sees() is true of all pairs. None: it may be false.
   virtual std::optional<Bool> isWhole(const At &) const { return {}; }
   // What lists are made of.
   virtual Bool reaches(const Region &) const { return true; }
@@ -408,9 +418,11 @@ public:
   }
   std::optional<Bool> isWhole(const At &at) const override {
     if constexpr (hasBlocks<V>)
-      if (lists)
-        return flash::isWhole(visibility, at);
-    return {};
+      return lists ? flash::isWhole(visibility, at) : std::nullopt;
+    else if constexpr (hasPairs<V>)
+      return flash::isWhole(visibility, at);
+    else
+      return {};
   }
   Bool reaches(const Region &region) const override { return flash::reaches(visibility, region); }
 

@@ -1,0 +1,324 @@
+// attention_cached: chunks and trees of any lengths over pages, with cu_seqlens_q and without,
+// split evenly and by plans, and what it refuses.
+#include "PagedTest.h"
+#include <cmath>
+#include <sectile/error.h>
+
+using namespace sectile;
+using namespace sectile::test;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr int treeAt = 9;
+
+/// Queries and contexts of each sequence, packed.
+KernelCase chunks(std::vector<std::pair<int, int>> some, KernelCase test = {"attention_cached"}) {
+  std::vector<double> ends{0};
+  std::vector<int> contexts;
+  for (auto [chunk, context] : some) {
+    ends.push_back(ends.back() + chunk);
+    contexts.push_back(context);
+  }
+  test.extents["T"] = static_cast<std::int64_t>(ends.back());
+  test.extents["S"] = static_cast<std::int64_t>(some.size());
+  test.extents["ends"] = static_cast<std::int64_t>(ends.size());
+  test.with.push_back("cu_seqlens_q");
+  test.prepare = [=](const Invocation &call, std::vector<HostArray> &inputs) {
+    inputs[endsAt].assign(ends);
+    lengths(contexts)(call, inputs);
+  };
+  return test;
+}
+/// As many queries of each, with these contexts.
+KernelCase even(int queries, std::vector<int> contexts, KernelCase test = {"attention_cached"}) {
+  test.extents["S"] = static_cast<std::int64_t>(contexts.size());
+  test.extents["T"] = queries * test.extents["S"];
+  test.prepare = lengths(contexts);
+  return test;
+}
+
+class AttentionCached : public OnDevice {};
+SECTILE_INSTANTIATE_ON(AttentionCached, "virtual:sm_80,virtual:sm_90a");
+class AttentionCachedEverywhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(AttentionCachedEverywhere,
+                       "interpreter,virtual:sm_80,virtual:gfx942,virtual:gfx1100");
+
+TEST_P(AttentionCachedEverywhere, IsRight) {
+  expectRight(device, even(4, {90, 5, 40}, {"attention_cached", {}, {}, {"sinks", "tree"}}));
+  expectRight(device, chunks({{20, 90}, {0, 9}, {7, 7}, {1, 40}},
+                             {"attention_cached", {}, {{"window_left", "9"}}, {"tree"}, "bf16"}));
+  expectRight(device,
+              even(3, {96, 0, 17},
+                   {"attention_cached", {}, {{"softcap", "2"}, {"chunk", "20"}}, {}, "f32"}));
+  expectRight(device, chunks({{2, 60}, {5, 96}, {1, 0}}, {"attention_cached",
+                                                          {},
+                                                          {{"max_queries", "5"}},
+                                                          {"plan", "k_scale", "v_scale"},
+                                                          "f16,k_cache=f8e5m2"}));
+  expectRight(device, even(2, {50, 96, 31}, {"attention_cached", {}, {}, {"plan", "tree"}}));
+}
+
+TEST_P(AttentionCached, TakesChunksOfAnyLength) {
+  for (int group : {1, 2, 3})
+    for (int m : {16, 64}) {
+      if (m == 64 && group == 2)
+        continue;
+      KernelCase test{"attention_cached", {{"Hq", 2 * group}, {"page", 7}, {"max", 14}}};
+      test.config = {{"m", m}, {"n", 16}, {"warps", m / 16}, {"overlap", 0}};
+      for (int splits : {1, 3}) {
+        test.config["splits"] = splits;
+        expectRight(
+            device,
+            chunks(
+                {{0, 5}, {1, 1}, {15, 15}, {16, 98}, {0, 0}, {17, 40}, {31, 32}, {33, 90}, {0, 98}},
+                test));
+        for (int queries : {1, 5, 16, 33})
+          expectRight(device, even(queries, {98, 33, 0, 7, 64}, test));
+      }
+    }
+  expectRight(device, chunks({}));
+  expectRight(device, even(0, {9, 30}));
+}
+
+// A launch of a plan has programs for max_queries of each part; sequences have fewer, or none.
+TEST_P(AttentionCached, PlansOfSeveralQueries) {
+  const std::vector<std::pair<int, int>> some{{3, 900}, {0, 300}, {8, 8}, {1, 1024}, {5, 0}};
+  for (int group : {1, 3}) {
+    KernelCase test{"attention_cached",
+                    {{"Hq", 2 * group}, {"page", 64}, {"max", 16}, {"parts", 11}},
+                    {},
+                    {"plan", "sinks"}};
+    expectRight(device, chunks(some, test)); // T of each part
+    expectRight(device, even(4, {900, 0, 1024, 255, 257}, test));
+    test.options = {{"max_queries", "8"}, {"window_left", "300"}};
+    test.with.push_back("tree");
+    expectRight(device, chunks(some, test));
+    test.extents["parts"] = 5; // one for each
+    expectRight(device, chunks(some, test));
+  }
+  expectRight(device, chunks({}, {"attention_cached", {}, {}, {"plan"}}));
+}
+
+// A warp of its own copies whole steps, also of several parts and where trees hide keys.
+TEST_P(AttentionCached, WholeStepsOfPages) {
+  for (const char *dtype : {"f16", "bf16"})
+    for (int splits : {1, 3}) {
+      KernelCase test{"attention_cached",
+                      {{"Hq", 8}, {"D", 64}, {"Dc", 64}, {"page", 128}, {"max", 4}},
+                      {},
+                      {"tree"},
+                      dtype};
+      test.config = {{"splits", splits}};
+      const KernelCase call = even(4, {512, 130, 64, 257, 3}, test);
+      EXPECT_EQ(completeConfig(resolveCase(call), device.target(), {}).at("overlap"),
+                device.target() == "sm_90a");
+      expectRight(device, call);
+      expectRight(device, chunks({{40, 300}, {2, 512}, {0, 9}, {17, 17}},
+                                 {"attention_cached", test.extents, {{"window_left", "70"}}}));
+    }
+}
+
+// Trees whose nodes lie across the edges of steps and words.
+TEST_P(AttentionCached, TreesOfAnySize) {
+  for (int nodes : {1, 31, 32, 33, 64, 70})
+    for (int before : {0, 1, 13, 31, 60}) {
+      KernelCase test{"attention_cached", {{"words", (nodes + 31) / 32}, {"Hq", 2}, {"max", 9}}};
+      test.with = {"tree"};
+      test.options = {{"causal", nodes % 2 ? "true" : "false"}};
+      test.seed = static_cast<std::uint64_t>(nodes + before);
+      expectRight(device, even(nodes, {before + nodes, nodes}, test));
+    }
+}
+
+// Of a chain of nodes that each see their ancestors, each row is that of causal order.
+TEST_P(AttentionCached, AChainIsCausal) {
+  KernelCase test = even(6, {50, 20}, {"attention_cached", {}, {{"causal", "false"}}, {"tree"}});
+  test.prepare = [before = test.prepare](const Invocation &call, std::vector<HostArray> &inputs) {
+    before(call, inputs);
+    inputs[treeAt].assign(sequence(inputs[treeAt].count(), [](std::int64_t token) {
+      return static_cast<double>((2 << token % 6) - 1);
+    }));
+  };
+  KernelCase causal = test;
+  causal.with = {};
+  causal.options = {{"causal", "true"}};
+  causal.prepare = lengths({50, 20});
+  EXPECT_EQ(expectRight(device, test)[0].to_double(), expectRight(device, causal)[0].to_double());
+}
+
+TEST_P(AttentionCached, OptionsHoldTogether) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 16; ++i) {
+    auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
+    KernelCase test{"attention_cached",
+                    {{"R", 2}, {"Hq", 6}, {"page", 5}, {"max", 20}, {"words", 1}, {"parts", 9}}};
+    test.options = {
+        {"causal", pick({"true", "false"})},      {"softcap", pick({"0", "1.5"})},
+        {"window_left", pick({"-1", "0", "30"})}, {"window_right", pick({"-1", "0", "3"})},
+        {"chunk", pick({"0", "16", "33"})},       {"scale", pick({"0.1", "0.7"})}};
+    test.dtype = pick({"f16", "bf16", "f32", "f16,k_cache=i8", "bf16,k_cache=f8e5m2"});
+    for (const char *input : {"sinks", "tree", "plan"})
+      if (random() % 2)
+        test.with.push_back(input);
+    if (std::string(test.dtype).size() > 4)
+      test.with.insert(test.with.end(), {"k_scale", "v_scale"});
+    test.config = {{"splits", 1 + static_cast<int>(random() % 3)}};
+    test.seed = 100 + static_cast<std::uint64_t>(i);
+    expectRight(device, random() % 2 ? chunks({{10, 60}, {3, 100}, {21, 21}, {0, 30}, {1, 0}}, test)
+                                     : even(9, {60, 100, 9, 4, 0}, test));
+  }
+}
+
+// Fewer keys than queries, and chunks: rows that see nothing.
+TEST_P(AttentionCached, RowsThatSeeNothingAreZero) {
+  for (const char *chunk : {"0", "3"}) {
+    const auto outputs =
+        expectRight(device, chunks({{5, 2}, {3, 0}}, {"attention_cached", {}, {{"chunk", chunk}}}));
+    const auto o = outputs[0].to_double(), lse = outputs[1].to_double();
+    for (std::size_t row = 0; row < 8; ++row)
+      EXPECT_EQ(lse[row * 4] == -inf, row != 3 && row != 4) << row;
+    EXPECT_TRUE(std::all_of(o.begin(), o.begin() + 3 * 4 * 32, [](double x) { return x == 0; }));
+  }
+}
+
+TEST_P(AttentionCached, TakesAnyWidth) {
+  const std::vector<std::pair<int, const char *>> widths{
+      {16, "f32"}, {17, "bf16"}, {80, "f16"}, {128, "f16"}, {256, "bf16"}};
+  for (auto [width, dtype] : widths)
+    for (int queries : {1, 20})
+      expectRight(device, even(queries, {70, 33},
+                               {"attention_cached", {{"D", width}, {"Dc", width}}, {}, {}, dtype}));
+}
+
+TEST_P(AttentionCached, TakesAnyStrides) {
+  expectRightWithStrides(
+      device, {"attention_cached", {{"R", 2}}, {}, {"sinks", "tree", "cu_seqlens_q", "plan"}});
+}
+
+TEST_P(AttentionCached, TakesWhatAppendsWrite) {
+  for (const char *cache : {"f8e4m3", "f8e5m2", "i8"}) {
+    const std::string dtypes = std::string("bf16,k_cache=") + cache;
+    for (const char *kernel : {"paged_decode", "paged_prefill", "attention_cached"})
+      expectRight(device, {kernel, {}, {}, {"k_scale", "v_scale"}, dtypes});
+  }
+}
+
+/// Top-left order, a tree of other tokens, bits of another word, a chunk that is one off.
+TEST(AttentionCachedReference, PlantedMistakesAreSeen) {
+  KernelCase test =
+      even(40, {90, 70}, {"attention_cached", {{"words", 2}}, {{"chunk", "64"}}, {"tree"}});
+  test.options.push_back({"causal", "false"});
+  const Invocation call = resolveCase(test);
+  std::vector<HostArray> inputs = sampleInputs(call, 1);
+  const HostArray tables = inputs[tablesAt];
+  test.prepare(call, inputs);
+  inputs[tablesAt] = tables; // what the mistakes need is there
+  auto expectSeen = [&](const KernelCase &other, const std::vector<HostArray> &with, bool seen) {
+    auto outputs = referenceOutputs(resolveCase(other), with, Arithmetic::exact);
+    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
+    for (const Verdict &verdict : check(call, inputs, outputs))
+      EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
+  };
+  expectSeen(test, inputs, false);
+  auto wrong = inputs;
+  auto bits = wrong[treeAt].as<std::int32_t>();
+  std::rotate(bits.begin(), bits.begin() + 2, bits.end()); // the next token's
+  expectSeen(test, wrong, true);
+  wrong = inputs;
+  bits = wrong[treeAt].as<std::int32_t>();
+  std::rotate(bits.begin(), bits.begin() + 1, bits.end());
+  expectSeen(test, wrong, true);
+  wrong = inputs;
+  wrong[lengthsAt].assign(std::vector<double>{89, 70});
+  expectSeen(test, wrong, true);
+  KernelCase other = test;
+  other.options = {{"chunk", "63"}, {"causal", "false"}};
+  expectSeen(other, inputs, true);
+  other.options = {{"chunk", "64"}, {"causal", "true"}};
+  expectSeen(other, inputs, true);
+}
+
+/// What a query sees, one pair at a time, by the words of the page.
+TEST(AttentionCachedReference, SeesWhatItShould) {
+  for (int chunk : {0, 7})
+    for (const char *right : {"-1", "2"}) {
+      const KernelCase test = even(
+          5, {23},
+          {"attention_cached",
+           {{"Hq", 1}, {"Hkv", 1}, {"D", 16}, {"Dc", 16}, {"page", 23}, {"max", 1}, {"blocks", 1}},
+           {{"causal", "false"}, {"window_right", right}, {"window_left", "11"}, {"scale", "0"}},
+           {"tree"}});
+      KernelCase limited = test;
+      limited.options.push_back({"chunk", std::to_string(chunk)});
+      const Invocation call = resolveCase(limited);
+      std::vector<HostArray> inputs = sampleInputs(call, 3);
+      limited.prepare(call, inputs);
+      const auto lse = referenceOutputs(call, inputs, Arithmetic::exact)[1].to_double();
+      const auto tree = inputs[treeAt].as<std::int32_t>();
+      for (int i = 0; i < 5; ++i) {
+        int count = 0; // scores are 0, so e^lse counts keys
+        for (int j = 0; j < 23; ++j) {
+          const int place = 18 + i;
+          const bool near = j >= place - 11 && (right[0] == '-' || j <= place + 2);
+          const bool own = chunk == 0 || j / chunk == place / chunk;
+          const bool node = j < 18 || (tree[static_cast<std::size_t>(i)] >> (j - 18) & 1) != 0;
+          count += near && own && node;
+        }
+        EXPECT_NEAR(std::exp(lse[static_cast<std::size_t>(i)]), count, 1e-9) << i;
+      }
+    }
+}
+
+std::string refusal(const std::function<void()> &f) {
+  try {
+    f();
+  } catch (const InputError &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(AttentionCachedErrors, SayWhatIsWrong) {
+  const auto of = [](const KernelCase &test) { return refusal([&] { resolveCase(test); }); };
+  EXPECT_EQ(of({"attention_cached", {{"T", 16}, {"S", 3}}}),
+            "attention_cached: q has 16 tokens for 3 sequences; give cu_seqlens_q where these have "
+            "different numbers of tokens");
+  EXPECT_EQ(of({"attention_cached", {{"T", 1}, {"S", 0}}}),
+            "attention_cached: q has 1 tokens for 0 sequences; give cu_seqlens_q where these have "
+            "different numbers of tokens");
+  EXPECT_EQ(of({"attention_cached", {}, {{"chunk", "-1"}}}),
+            "attention_cached: option 'chunk' is -1, but must be from 0 (no chunks) to 2^30 - 1");
+  EXPECT_EQ(of({"attention_cached", {}, {{"max_queries", "-2"}}}),
+            "attention_cached: option 'max_queries' is -2, but cannot be negative");
+  EXPECT_EQ(of({"attention_cached", {{"T", 3ll << 29}}}),
+            "attention_cached: a sequence has 536870912 queries of 2 heads that share keys, but "
+            "the product must be less than 2^30");
+  EXPECT_EQ(
+      of({"attention_cached", {{"T", 120}, {"words", 1}}, {}, {"tree"}}),
+      "attention_cached: sequence 0 has 40 tokens in q, but the bits of a row of tree are 32");
+  EXPECT_THAT(of({"attention_cached", {{"ends", 3}}, {}, {"cu_seqlens_q"}}),
+              testing::HasSubstr("one more than the 3"));
+  EXPECT_THAT(of({"attention_cached", {{"D", 300}, {"Dc", 300}}}),
+              testing::HasSubstr("from 16 to 256"));
+  EXPECT_THAT(of({"attention_cached", {{"parts", 2}}, {}, {"plan"}}),
+              testing::HasSubstr("must be 3 at least"));
+}
+
+TEST(AttentionCachedErrors, AreFoundInTheNumbersToo) {
+  const auto of = [](const KernelCase &test) {
+    const Invocation call = resolveCase(test);
+    std::vector<HostArray> inputs = sampleInputs(call, 1);
+    test.prepare(call, inputs);
+    return refusal([&] { referenceOutputs(call, inputs, Arithmetic::exact); });
+  };
+  EXPECT_EQ(
+      of(chunks({{3, 70}, {40, 70}}, {"attention_cached", {{"words", 1}}, {}, {"tree"}})),
+      "attention_cached: sequence 1 has 40 tokens in q, but the bits of a row of tree are 32");
+  EXPECT_EQ(
+      of(chunks({{2, 9}, {7, 9}}, {"attention_cached", {}, {{"max_queries", "6"}}, {"plan"}})),
+      "attention_cached: sequence 1 has 7 tokens in q, but option 'max_queries' is 6");
+}
+
+} // namespace
