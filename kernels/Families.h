@@ -11,6 +11,8 @@ std::vector<KernelSpec> quantizeKernels();
 std::vector<KernelSpec> convKernels();
 std::vector<KernelSpec> attentionKernels();
 std::vector<KernelSpec> servingKernels();
+std::vector<KernelSpec> samplingKernels();
+std::vector<KernelSpec> expertKernels();
 std::vector<KernelSpec> ringKernels();
 std::vector<KernelSpec> positionKernels();
 std::vector<KernelSpec> poolingKernels();

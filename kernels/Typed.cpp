@@ -1,8 +1,10 @@
-// The typed functions of <sectile/kernels.h> and <sectile/serving.h> as calls of the kernels by
-// name.
+// The typed functions of <sectile/kernels.h>, <sectile/serving.h>, <sectile/sampling.h> and
+// <sectile/experts.h> as calls of the kernels by name.
 #include <algorithm>
 #include <charconv>
+#include <sectile/experts.h>
 #include <sectile/kernels.h>
+#include <sectile/sampling.h>
 #include <sectile/serving.h>
 
 using namespace sectile;
@@ -85,6 +87,44 @@ void addScaling(KernelOptions &words, const RopeScaling &scaling) {
     words["attention_factor"] = text(*scaling.attention_factor);
   if (scaling.length)
     words["length"] = std::to_string(*scaling.length);
+}
+
+const char *nameOf(MoeScoring scoring) {
+  switch (scoring) {
+  case MoeScoring::softmax:
+    return "softmax";
+  case MoeScoring::sigmoid:
+    return "sigmoid";
+  case MoeScoring::chosen:
+    return "chosen";
+  }
+  throw LaunchError("moe_route: no such scoring: " + std::to_string(static_cast<int>(scoring)));
+}
+
+const char *nameOf(MoeGate gate) {
+  switch (gate) {
+  case MoeGate::none:
+    return "none";
+  case MoeGate::interleaved:
+    return "interleaved";
+  case MoeGate::concatenated:
+    return "concatenated";
+  }
+  throw LaunchError("moe_up: no such gate: " + std::to_string(static_cast<int>(gate)));
+}
+
+void addCut(NamedTensors &inputs, KernelOptions &words, const CutOptions &cut) {
+  words["top_k"] = std::to_string(cut.top_k);
+  words["top_p"] = text(cut.top_p);
+  words["order"] = cut.joint ? "joint" : "k_first";
+  detail::addTensor(inputs, "top_ks", cut.top_ks);
+  detail::addTensor(inputs, "top_ps", cut.top_ps);
+}
+
+void addSeeds(NamedTensors &inputs, KernelOptions &words, const SeedOptions &random) {
+  words["seed"] = std::to_string(random.seed);
+  detail::addTensor(inputs, "seeds", random.seeds);
+  detail::addTensor(inputs, "offsets", random.offsets);
 }
 
 // By name a loss of one number has no axes.
@@ -291,4 +331,87 @@ NamedTensors detail::runPagedSlots(const Stream &stream, const NamedTensors &inp
                                    std::int64_t page, std::int64_t tokens, const NamedTensors &to) {
   return run_kernel(stream, "paged_slots", inputs,
                     {{"page", std::to_string(page)}, {"tokens", std::to_string(tokens)}}, to);
+}
+
+NamedTensors detail::runSample(const Stream &stream, const AnyTensor &logits,
+                               const SampleOptions &options, const NamedTensors &to) {
+  NamedTensors inputs{{"logits", logits}};
+  addTensor(inputs, "logit_bias", options.logit_bias);
+  addTensor(inputs, "counts", options.counts);
+  addTensor(inputs, "penalties", options.penalties);
+  addTensor(inputs, "bitmask", options.bitmask);
+  addTensor(inputs, "temperatures", options.temperatures);
+  addTensor(inputs, "min_ps", options.min_ps);
+  KernelOptions words{
+      {"temperature", text(options.temperature)}, {"min_p", text(options.min_p)},
+      {"repetition", text(options.repetition)},   {"frequency", text(options.frequency)},
+      {"presence", text(options.presence)},       {"logprobs", text(options.logprobs)}};
+  addCut(inputs, words, options.cut);
+  addSeeds(inputs, words, options.random);
+  return run_kernel(stream, "sample", inputs, words, to);
+}
+
+AnyTensor detail::runRenormalize(const Stream &stream, const AnyTensor &probs,
+                                 const CutOptions &cut, const std::optional<AnyTensor> &to) {
+  NamedTensors inputs{{"probs", probs}}, given;
+  KernelOptions words;
+  addCut(inputs, words, cut);
+  addTensor(given, "y", to);
+  return run_kernel(stream, "renormalize", inputs, words, given).at("y");
+}
+
+NamedTensors detail::runSpeculativeVerify(const Stream &stream, NamedTensors inputs,
+                                          const std::optional<AnyTensor> &draftProbs,
+                                          const SeedOptions &random, const NamedTensors &to) {
+  KernelOptions words;
+  addTensor(inputs, "draft_probs", draftProbs);
+  addSeeds(inputs, words, random);
+  return run_kernel(stream, "speculative_verify", inputs, words, to);
+}
+
+NamedTensors detail::runMoeRoute(const Stream &stream, const AnyTensor &logits,
+                                 const MoeRouteOptions &options, const NamedTensors &to) {
+  NamedTensors inputs{{"logits", logits}};
+  addTensor(inputs, "bias", options.bias);
+  return run_kernel(stream, "moe_route", inputs,
+                    {{"k", std::to_string(options.k)},
+                     {"scoring", nameOf(options.scoring)},
+                     {"n_group", std::to_string(options.n_group)},
+                     {"topk_group", std::to_string(options.topk_group)},
+                     {"renormalize", text(options.renormalize)},
+                     {"scale", text(options.scale)}},
+                    to);
+}
+
+NamedTensors detail::runMoePermute(const Stream &stream, const AnyTensor &experts,
+                                   const MoePermuteOptions &options, const NamedTensors &to) {
+  return run_kernel(
+      stream, "moe_permute", {{"experts", experts}},
+      {{"count", std::to_string(options.count)}, {"first", std::to_string(options.first)}}, to);
+}
+
+AnyTensor detail::runMoeUp(const Stream &stream, NamedTensors inputs, const MoeUpOptions &options,
+                           const std::optional<AnyTensor> &to) {
+  NamedTensors given;
+  addTensor(inputs, "bias", options.bias);
+  addTensor(given, "h", to);
+  return run_kernel(stream, "moe_up", inputs,
+                    {{"gate", nameOf(options.gate)},
+                     {"activation", nameOf(options.activation)},
+                     {"alpha", text(options.alpha)},
+                     {"limit", text(options.limit)},
+                     {"up_offset", text(options.up_offset)},
+                     {"trans_w", text(options.trans_w)}},
+                    given)
+      .at("h");
+}
+
+AnyTensor detail::runMoeDown(const Stream &stream, NamedTensors inputs,
+                             const MoeDownOptions &options, const std::optional<AnyTensor> &to) {
+  NamedTensors given;
+  addTensor(inputs, "bias", options.bias);
+  addTensor(inputs, "addend", options.addend);
+  addTensor(given, "y", to);
+  return run_kernel(stream, "moe_down", inputs, {{"trans_w", text(options.trans_w)}}, given)
+      .at("y");
 }

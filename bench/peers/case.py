@@ -80,6 +80,8 @@ def make(argument):
         values = torch.randn(shape, device=DEVICE, dtype=torch.float32)
         if argument["name"] in ("g", "gk"):  # logarithms of decays
             values = -0.5 * values.abs()
+        if argument["name"].endswith("probs"):
+            values = values.softmax(-1)
         return values.to(dtype)
     if "values" in argument:
         return torch.tensor(argument["values"], device=DEVICE).reshape(shape).to(dtype)

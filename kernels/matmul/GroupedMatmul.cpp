@@ -8,10 +8,10 @@
 //
 // How long the groups are is read on the device. Either the grid is the most tiles that any lengths
 // need, and each program finds its own tile; or programs are persistent and go through the groups.
+#include "kernels/RoundedActivations.h"
 #include "kernels/Use.h"
 #include "kernels/matmul/Family.h"
-#include "kernels/matmul/Gemm.h"
-#include "kernels/matmul/ProductModel.h"
+#include "kernels/matmul/Grouped.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
 #include <sectile/error.h>
@@ -24,8 +24,13 @@ struct GroupedConfig {
   int m = 64, n = 128, k = 32, group = 8, warps = 4, stages = 3;
   bool persistent = false;
   Precision precision = Precision::tf32;
+  bool gathered = false, biased = false; // rows and a bias are given
+  Gate gate = Gate::none;
+  Activation activation = Activation::none;
+  bool limited = false, scaled = false; // the gate has a limit, and an alpha other than 1
 };
-SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, precision)
+SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, precision, gathered,
+               biased, gate, activation, limited, scaled)
 
 // Lengths of groups that are looked at together.
 constexpr int lengthsAtOnce = 128;
@@ -60,42 +65,105 @@ void forEachTile(View<const std::int32_t, 1> sizes, const Int &rows, Count &&cou
   }
 }
 
-// The sums of one tile over so many steps.
-template <class Left, class Right>
-Tile<float> multiply(const Left &left, const Int &i, const Right &right, const Int &j,
-                     const Int &steps, const GroupedConfig &config) {
+// The sums of one tile over so many steps; load(step) gives a step's part of the left operand.
+template <class Load, class Right>
+Tile<float> multiply(Load &&load, const Right &right, const Int &j, const Int &steps,
+                     const GroupedConfig &config) {
   auto sums = zeros<float>(config.m, config.n);
   for (auto step : range(0, steps, copiedApart(config.persistent)))
-    sums = dot(left.load(i, step), right.load(step, j), sums, config.precision);
+    sums = dot(load(step), right.load(step, j), sums, config.precision);
   return sums;
 }
 
 template <class T> struct GroupedArguments {
   View<const T, 2> lhs;
   View<const T, 3> rhs;
-  View<const std::int32_t, 1> group_sizes;
+  View<const std::int32_t, 1> group_sizes, rows;
+  View<const T, 2> bias;
   View<T, 2> c;
   Int rowTiles;
+  Float alpha, limit, offset;
 };
 template <class T>
-SECTILE_STRUCT(GroupedArguments<T>, lhs, rhs, group_sizes, c, rowTiles)
+SECTILE_STRUCT(GroupedArguments<T>, lhs, rhs, group_sizes, rows, bias, c, rowTiles, alpha, limit,
+               offset)
+
+template <class T>
+Tile<float> throughGate(Tile<float> gate, Tile<float> up, const GroupedArguments<T> &a,
+                        const GroupedConfig &config) {
+  if (config.limited) {
+    gate = minimum(gate, a.limit, Nan::propagate);
+    up = clamp(up, -a.limit, a.limit, Nan::propagate);
+  }
+  const Tile<float> active = config.scaled
+                                 ? gate * activateFor<T>(Activation::sigmoid, gate * a.alpha)
+                                 : activateFor<T>(config.activation, gate);
+  return active * (up + a.offset);
+}
+
+// Columns j of a tile of the result, of a group's rows, [m, n] or of a gate [m, n / 2].
+template <class T, class Load>
+Tile<float> finished(const GroupedArguments<T> &a, const Int &group, Load &&load, const Int &j,
+                     const Int &steps, const GroupedConfig &config) {
+  const int n = config.n, depth = config.k;
+  const auto rhs = a.rhs.at(group);
+  if (config.gate == Gate::concatenated) {
+    const Int half = rhs.extent(1) / 2;
+    const auto gates = rhs.slice(1, 0, half).tile(depth, n / 2),
+               ups = rhs.slice(1, half, half).tile(depth, n / 2);
+    auto gate = zeros<float>(config.m, n / 2), up = gate;
+    for (auto step : range(0, steps, copiedApart(config.persistent))) {
+      const auto left = load(step);
+      gate = dot(left, gates.load(step, j), gate, config.precision);
+      up = dot(left, ups.load(step, j), up, config.precision);
+    }
+    if (config.biased) {
+      const auto biasFrom = [&](const Int &first) {
+        return expand(cast<float>(a.bias.at(group).slice(0, first, half).tile(n / 2).load(j)), 0);
+      };
+      gate = gate + biasFrom(0);
+      up = up + biasFrom(half);
+    }
+    return throughGate(gate, up, a, config);
+  }
+  auto sums = multiply(load, rhs.tile(depth, n), j, steps, config);
+  if (config.biased)
+    sums = sums + expand(cast<float>(a.bias.at(group).tile(n).load(j)), 0);
+  if (config.gate == Gate::interleaved) {
+    const auto [gate, up] = split(reshape(sums, config.m, n / 2, 2));
+    return throughGate(gate, up, a, config);
+  }
+  return activateFor<T>(config.activation, sums);
+}
 
 template <class T>
 Kernel groupedMatmul{
     "grouped_matmul", [](const GroupedArguments<T> &a, const GroupedConfig &config) {
-      const auto &[lhs, rhs, sizes, c, rowTiles] = a;
-      const int m = config.m, n = config.n, depth = config.k;
+      const auto &lhs = a.lhs;
+      const auto &sizes = a.group_sizes;
+      const auto &c = a.c;
+      const auto &rowTiles = a.rowTiles;
+      const int m = config.m, depth = config.k,
+                n = config.gate == Gate::none ? config.n : config.n / 2; // of c
       const Int columns = cdiv(c.extent(1), n), steps = cdiv(lhs.extent(1), depth);
       auto finish = [&](const Segment &rows, const Int &i, const Int &j) {
-        auto left = lhs.slice(0, rows.start, rows.size).tile(m, depth);
-        auto right = rhs.at(rows.group).tile(depth, n);
-        c.slice(0, rows.start, rows.size)
-            .tile(m, n)
-            .store(i, j, multiply(left, i, right, j, steps, config));
+        const auto store = [&](auto &&load) {
+          c.slice(0, rows.start, rows.size)
+              .tile(m, n)
+              .store(i, j, finished(a, rows.group, load, j, steps, config));
+        };
+        if (config.gathered) {
+          const auto numbers = a.rows.slice(0, rows.start, rows.size).tile(m).padding(-1).load(i);
+          const auto left = lhs.tile(m, depth);
+          store([&](const Int &step) { return left.gather(numbers, step); });
+        } else {
+          const auto left = lhs.slice(0, rows.start, rows.size).tile(m, depth);
+          store([&](const Int &step) { return left.load(i, step); });
+        }
       };
       if (config.persistent) {
         forEachTile(
-            sizes, lhs.extent(0), [&](const Int &size) { return cdiv(size, m) * columns; },
+            sizes, c.extent(0), [&](const Int &size) { return cdiv(size, m) * columns; },
             [&](const Segment &rows, const Int &tile) {
               auto [i, j] = grouped_order(tile, {cdiv(rows.size, m), columns}, config.group);
               finish(rows, i, j);
@@ -120,7 +188,7 @@ Kernel groupedMatmul{
         tilesBefore += sum(tiles, 0);
         rowsBefore += sum(lengths, 0);
       }
-      size = rowsWithin(size, start, lhs.extent(0));
+      size = rowsWithin(size, start, c.extent(0));
       when(size > 0, [&] { finish({group, start, size}, tile - first, j); });
     }};
 
@@ -145,7 +213,9 @@ Kernel groupedMatmulDrhs{
         auto right = dc.slice(0, rows.start, rows.size).tile(depth, n);
         drhs.at(rows.group)
             .tile(m, n)
-            .store(i, j, multiply(left, i, right, j, cdiv(rows.size, depth), config));
+            .store(i, j,
+                   multiply([&](const Int &step) { return left.load(i, step); }, right, j,
+                            cdiv(rows.size, depth), config));
       };
       if (config.persistent) {
         forEachTile(sizes, lhs.extent(0), [&](const Int &) { return area; }, finish);
@@ -177,11 +247,9 @@ void sampleSizes(const Invocation &call, HostArray &array, std::mt19937_64 &rand
   array.assign(sizes);
 }
 
-// What the two have in common.
-KernelSpec grouped(bool isGradient) {
-  KernelSpec spec;
-  spec.add_options({{"trans_rhs: flag = false", "the matrices of the groups are stored transposed"},
-                    precisionOption});
+} // namespace
+
+void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool isGradient) {
   spec.config =
       productFieldSpecs("group", "depth of one step",
                         {persistentField, {"programs", "programs where they are persistent"}});
@@ -189,23 +257,6 @@ KernelSpec grouped(bool isGradient) {
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
-  spec.check = [](const Invocation &call) {
-    if (call.extent("G") == 0 && call.extent("M") != 0)
-      throw InputError(call.kernel->name + ": lhs has rows, but there is no group");
-  };
-  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
-    std::int64_t sum = 0;
-    for (const std::int32_t size : inputs[call.index("group_sizes")].as<std::int32_t>()) {
-      if (size < 0)
-        throw InputError(call.kernel->name + ": group_sizes has " + std::to_string(size) +
-                         ", but a group has 0 rows or more");
-      sum += size;
-    }
-    if (sum != call.extent("M"))
-      throw InputError(call.kernel->name + ": group_sizes sum to " + std::to_string(sum) +
-                       ", but must sum to M, the rows of lhs (" + std::to_string(call.extent("M")) +
-                       ")");
-  };
   const auto shapeOf = [isGradient](const Invocation &call) {
     // Rows of a group count on average.
     const std::int64_t groups = call.extent("G"),
@@ -215,22 +266,22 @@ KernelSpec grouped(bool isGradient) {
                         .columns = call.extent("N"),
                         .inner = isGradient ? average : call.extent("K")};
   };
-  const auto isInWarpgroups = [](const Invocation &call, const std::string &target) {
-    return hasWarpgroupUnits(target, call.dtype("lhs"));
+  const auto isInWarpgroups = [operand](const Invocation &call, const std::string &target) {
+    return hasWarpgroupUnits(target, call.dtype(operand));
   };
   spec.predict = predictProduct([=](const Invocation &call, const std::string &target,
                                     const Config &) { return isInWarpgroups(call, target); },
                                 shapeOf);
   spec.defaults = [=](const Invocation &call, const std::string &target) {
     const ProductShape shape = shapeOf(call);
-    const bool wide = call.dtype("lhs") == DType::float32;
+    const bool wide = call.dtype(operand) == DType::float32;
     if (isInWarpgroups(call, target))
       return productFields(
           call,
           fastestProduct(productTiles, shape,
                          {.persistent = wide ? ProductForms::never : ProductForms::maybe}, target),
           target);
-    const bool units = hasMatrixUnits(target, call.dtype("lhs"));
+    const bool units = hasMatrixUnits(target, call.dtype(operand));
     return productFields(call,
                          {.m = units && shape.rows > 128 ? 128 : 64,
                           .n = units && shape.columns > 128 ? 128 : 64,
@@ -245,18 +296,79 @@ KernelSpec grouped(bool isGradient) {
                 {"k", {16, 32, 64}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 6}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+       .where = [operand](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t sums = sumsOfThread(config, target);
-         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype("lhs")) ? 128 : 64);
+         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype(operand)) ? 128 : 64);
        }}};
-  return spec;
 }
 
-const ArgumentRow lengths{"group_sizes: [G] i32",
-                          "rows of each group; they sum to M; groups may be empty",
-                          {.sample = sampleSizes}};
+ArgumentRow sectile::groupSizes(const char *name) {
+  return {std::string(name) + ": [G] i32",
+          "rows of each group; they sum to M; groups may be empty",
+          {.sample = sampleSizes}};
+}
 
-} // namespace
+void sectile::checkGroupSizes(const Invocation &call, std::span<const HostArray> inputs,
+                              const char *argument) {
+  std::int64_t sum = 0;
+  for (const std::int32_t size : inputs[call.index(argument)].as<std::int32_t>()) {
+    if (size < 0)
+      throw InputError(call.kernel->name + ": " + argument + " has " + std::to_string(size) +
+                       ", but a group has 0 rows or more");
+    sum += size;
+  }
+  if (sum != call.extent("M"))
+    throw InputError(call.kernel->name + ": " + argument + " sum to " + std::to_string(sum) +
+                     ", but must sum to M, the rows of all groups (" +
+                     std::to_string(call.extent("M")) + ")");
+}
+
+template <class T>
+void sectile::launchGrouped(Use &use, const GroupedTensors<T> &tensors,
+                            const GroupedEpilogue &epilogue) {
+  auto config = use.config_as<GroupedConfig>();
+  config.gathered = tensors.rows.data() != nullptr || tensors.rows.extent(0) > 0;
+  config.biased = tensors.bias.extent(0) > 0;
+  config.gate = epilogue.gate;
+  config.activation = epilogue.activation;
+  const GateNumbers &numbers = epilogue.numbers;
+  config.limited = numbers.limit > 0;
+  config.scaled = numbers.alpha != 1;
+  const std::int64_t columns = config.gate == Gate::none ? config.n : config.n / 2;
+  // Every group may end with a tile that is not full.
+  const std::int64_t rows = ceilDiv(tensors.c.extent(0), config.m) + tensors.rhs.extent(0),
+                     programs = programsFor(use, rows * ceilDiv(tensors.c.extent(1), columns));
+  use(groupedMatmul<T>, programs, config,
+      {{"lhs", tensors.lhs},
+       {"rhs", tensors.rhs},
+       {"group_sizes", tensors.sizes},
+       {"rows", tensors.rows},
+       {"bias", tensors.bias},
+       {"c", tensors.c},
+       {"rowTiles", rows},
+       {"alpha", numbers.alpha},
+       {"limit", numbers.limit},
+       {"offset", numbers.offset}});
+}
+template void sectile::launchGrouped(Use &, const GroupedTensors<half> &, const GroupedEpilogue &);
+template void sectile::launchGrouped(Use &, const GroupedTensors<bfloat16> &,
+                                     const GroupedEpilogue &);
+template void sectile::launchGrouped(Use &, const GroupedTensors<float> &, const GroupedEpilogue &);
+
+static KernelSpec grouped(bool isGradient) {
+  KernelSpec spec;
+  spec.add_options({{"trans_rhs: flag = false", "the matrices of the groups are stored transposed"},
+                    precisionOption});
+  specifyGrouped(spec, "lhs", isGradient);
+  spec.check = [](const Invocation &call) {
+    if (call.extent("G") == 0 && call.extent("M") != 0)
+      throw InputError(call.kernel->name + ": lhs has rows, but there is no group");
+  };
+  spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
+    checkGroupSizes(call, inputs, "group_sizes");
+  };
+  return spec;
+}
 
 KernelSpec sectile::groupedMatmulSpec() {
   KernelSpec spec = grouped(/*isGradient=*/false);
@@ -265,17 +377,17 @@ KernelSpec sectile::groupedMatmulSpec() {
   spec.add_arguments(
       {{"lhs: [M, K] f16|bf16|f32", "rows, group by group"},
        {"rhs: [G, K, N] like lhs", "[G, N, K] with trans_rhs", {.stored = swappedBy("trans_rhs")}},
-       lengths,
+       groupSizes("group_sizes"),
        {"-> c: [M, N] like lhs",
         "accumulated in f32; rows behind the last group are not written"}});
   spec.reference = groupedMatmulReference;
   spec.apply = [](Use &use) {
-    const auto config = use.config_as<GroupedConfig>();
-    // Every group may end with a tile that is not full.
-    const std::int64_t rows = ceilDiv(use.extent("M"), config.m) + use.extent("G"),
-                       programs = programsFor(use, rows * ceilDiv(use.extent("N"), config.n));
     for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      use(groupedMatmul<T>, programs, config, {{"rowTiles", rows}});
+      launchGrouped<T>(use,
+                       {use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
+                        use.tensor<std::int32_t, 1>("group_sizes"), noTensor<std::int32_t, 1>(),
+                        noTensor<T, 2>(), use.tensor<T, 2>("c")},
+                       {});
     });
   };
   return spec;
@@ -286,7 +398,7 @@ KernelSpec sectile::groupedMatmulDrhsSpec() {
   spec.name = "grouped_matmul_drhs";
   spec.summary = "gradient of grouped_matmul's matrices";
   spec.add_arguments({{"lhs: [M, K] f16|bf16|f32", "as grouped_matmul takes it"},
-                      lengths,
+                      groupSizes("group_sizes"),
                       {"dc: [M, N] like lhs", "gradient of grouped_matmul's c"},
                       {"-> drhs: [G, K, N] like lhs",
                        "accumulated in f32; 0 for empty groups",

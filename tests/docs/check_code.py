@@ -13,7 +13,7 @@ DOCUMENTS = {"README.md": 3, "docs/tutorial.md": 5, "docs/debugging.md": 3, "doc
              "docs/benchmarks.md": 1, "docs/autotuner.md": 1, "docs/explicit.md": 5, "docs/kernels/attention.md": 1, "docs/kernels/flash.md": 4,
              "docs/kernels/recurrent.md": 2, "docs/kernels/collections.md": 1, "docs/kernels/positions.md": 4,
              "docs/kernels/pooling.md": 1, "docs/kernels/quantize.md": 1, "docs/kernels/matmul.md": 3,
-             "docs/kernels/conv.md": 1, "docs/kernels/serving.md": 2, "docs/kernels/norms.md": 1,
+             "docs/kernels/conv.md": 1, "docs/kernels/serving.md": 2, "docs/kernels/sampling.md": 1, "docs/kernels/experts.md": 1, "docs/kernels/norms.md": 1,
              "docs/kernels/elementwise.md": 1}
 BLOCK = re.compile(r"(?:<!-- code: (\S+) (\S+) -->\n)?```cpp\n(.*?)```", re.S)
 

@@ -1,7 +1,7 @@
 // How many bytes each kernel of the registry reads of each input, and that its accesses are
 // coalesced and meet no bank conflicts, at its own configuration. A kernel that is not here fails a
 // test. What options and optional inputs add is in the families' tests of counters.
-#include "CountersTest.h"
+#include "CountersExpectation.h"
 #include "PagedTest.h"
 #include "kernels/conv/Launch.h"
 #include <set>
@@ -10,83 +10,6 @@ using namespace sectile;
 using namespace sectile::test;
 
 namespace {
-
-constexpr double sector = 32;
-
-/// A call with its configuration, for formulas of bytes.
-struct Plan {
-  const Invocation &call;
-  const Config &config;
-  const std::string &target;
-
-  double bytes(std::string_view argument) const {
-    const TensorType &type = call.tensor(argument);
-    return static_cast<double>(HostArray(type.dtype, type.shape).data.size());
-  }
-  double extent(const char *axis) const { return static_cast<double>(call.extent(axis)); }
-  double field(const char *name) const { return static_cast<double>(config.at(name)); }
-  /// Tiles along an axis.
-  double tiles(const char *axis, const char *name) const {
-    return std::ceil(extent(axis) / field(name));
-  }
-  /// Rows, of kernels over them.
-  double rows() const { return static_cast<double>(elementCount(call.leading)); }
-  /// What a warp of each of so many programs reads for itself: a sector for a number or a few.
-  double byWarps(double programs, const char *warps = "warps") const {
-    return programs * field(warps) * sector;
-  }
-};
-
-/// Bytes of an input that all launches together read.
-struct Bytes {
-  double least, most;
-  Bytes(double exactly) : least(exactly), most(exactly) {}
-  Bytes(double least, double most) : least(least), most(most) {}
-};
-/// A few numbers, which warps read for themselves.
-Bytes few(double most) { return {sector, most}; }
-/// By argument; "scratch" is what one launch leaves for another.
-using Reads = std::map<std::string, Bytes>;
-
-Reads allOnce(const Plan &p) {
-  Reads reads;
-  for (std::size_t i = 0; i < p.call.tensors.size(); ++i)
-    if (const ArgumentSpec &argument = p.call.kernel->arguments[i];
-        !argument.output && p.call.tensors[i].present)
-      reads.insert({argument.name, p.bytes(argument.name)});
-  return reads;
-}
-
-using Prepare = std::function<void(const Invocation &, std::vector<HostArray> &)>;
-
-struct Expectation {
-  std::vector<std::string> kernels;
-  std::map<std::string, std::int64_t> extents;
-  std::function<Reads(const Plan &)> reads = allOnce;
-  Assignments options = {};
-  Prepare prepare = nullptr;
-  std::string dtype = "f16";
-  Config config = {};
-  /// Bytes of sectors that are touched beyond those that would hold what is asked for, at most:
-  /// where numbers lie apart, or wherever contents say.
-  std::function<double(const Plan &)> apart = [](const Plan &) { return 0.0; };
-  /// Wavefronts that bank conflicts cost, at most.
-  std::function<double(const Plan &)> conflicts = [](const Plan &) { return 0.0; };
-};
-
-/// Index lists and lengths.
-Prepare contents(std::map<std::string, std::vector<double>> values) {
-  return [values](const Invocation &call, std::vector<HostArray> &inputs) {
-    for (const auto &[name, value] : values)
-      inputs[call.index(name)].assign(value);
-  };
-}
-std::vector<double> numbers(int count, const std::function<double(int)> &of) {
-  std::vector<double> all;
-  for (int i = 0; i < count; ++i)
-    all.push_back(of(i));
-  return all;
-}
 
 const std::vector<Expectation> &elements() {
   static const std::vector<Expectation> all{
@@ -204,6 +127,83 @@ const std::vector<Expectation> &rows() {
        allOnce,
        {},
        contents({{"x", numbers(64 * 512, [](int i) { return -(i % 512); })}})},
+      // Scores of experts chosen are looked up, as threads hold two of each row's neighbours.
+      {{"moe_route"},
+       {{"T", 64}, {"E", 128}},
+       allOnce,
+       {},
+       nullptr,
+       "f16",
+       {},
+       [](const Plan &) { return 0.0; },
+       [](const Plan &p) { return p.extent("T") * (p.extent("E") * 4 / 128 + 1); }},
+      // A row's choices by each warp that has some of its experts.
+      {{"moe_route_backward"},
+       {{"T", 64}, {"E", 128}},
+       [](const Plan &p) {
+         const double most = p.extent("T") * p.field("warps") * sector;
+         return Reads{
+             {"logits", p.bytes("logits")}, {"experts", few(most)}, {"dweights", few(most)}};
+       }},
+      // Choices are counted, and put in their places.
+      {{"moe_permute"},
+       {{"T", 256}, {"k", 4}},
+       [](const Plan &p) { return Reads{{"experts", 2 * p.bytes("experts")}}; },
+       {},
+       nullptr,
+       "i32",
+       {},
+       // Places go wherever their experts begin.
+       [](const Plan &p) { return p.extent("T") * p.extent("k") * 3 * sector; },
+       // An expert and a place, of each choice, are looked up.
+       [](const Plan &p) { return p.extent("T") * p.extent("k"); }},
+      // A token's places by each warp that has some of its columns.
+      {{"moe_combine"},
+       {{"T", 64}, {"C", 2}, {"M", 128}, {"N", 256}},
+       [](const Plan &p) {
+         const double each = p.tiles("T", "rows") * p.tiles("N", "block") * p.field("warps") *
+                             p.extent("C") * p.field("rows");
+         return Reads{{"parts", p.bytes("parts")}, {"inverse", few(each * sector)}};
+       },
+       {},
+       contents({{"inverse", numbers(128, [](int i) { return i; })}}),
+       "f16",
+       {},
+       [](const Plan &p) { return p.extent("T") * p.extent("C") * 2 * sector; }},
+      // Logits once. What each part of a row came to is read by each warp of the row's program.
+      {{"sample"},
+       {{"B", 8}, {"V", 4096}},
+       [](const Plan &p) {
+         return Reads{{"logits", p.bytes("logits")},
+                      {"scratch", few(p.extent("B") * p.field("row_warps") * 5 * sector)}};
+       }},
+      // Once for the sum, for each of 16 digits, for those that equal the last, and to divide.
+      {{"renormalize"},
+       {{"B", 8}, {"V", 4096}},
+       [](const Plan &p) { return Reads{{"probs", 19 * p.bytes("probs")}}; },
+       {},
+       nullptr,
+       "f32"},
+      // Of the target the row after the drafts that are kept, and their own numbers.
+      {{"speculative_verify"},
+       {{"B", 8}, {"N", 3}, {"V", 4096}},
+       [](const Plan &p) {
+         const double programs = p.extent("B") * (p.tiles("V", "block") * p.field("warps") + 1),
+                      numbers = programs * 3 * sector;
+         return Reads{
+             {"target_probs", {p.bytes("target_probs") / 4, p.bytes("target_probs") / 4 + numbers}},
+             {"draft_tokens", few(2 * numbers)},
+             {"u", few(numbers)},
+             {"scratch", few(p.extent("B") * 5 * sector)}};
+       },
+       {},
+       nullptr,
+       "",
+       {},
+       // Probabilities of drafts lie apart.
+       [](const Plan &p) {
+         return p.extent("B") * (p.tiles("V", "block") * p.field("warps") + 1) * 3 * sector;
+       }},
       // Threads count different numbers at a time: conflicts are the contents' alone.
       {{"histogram"},
        {{"N", 16384}},
@@ -223,15 +223,6 @@ double pixelTiles(const Plan &p, const char *rows, const char *columns) {
              m = static_cast<std::int64_t>(p.field("m"));
   return static_cast<double>(p.field("programs") > 0 ? pixelBox(m, images, down, across).tiles
                                                      : ceilDiv(images * down * across, m));
-}
-
-/// Each tile of the result reads its rows of the one operand and its columns of the other.
-Reads products(const Plan &p, const char *a, const char *b) {
-  return {{a, p.bytes(a) * p.tiles("N", "n")}, {b, p.bytes(b) * p.tiles("M", "m")}};
-}
-Reads with(Reads reads, const Reads &others) {
-  reads.insert(others.begin(), others.end());
-  return reads;
 }
 
 /// Bytes of the sectors in which a program's rows and columns have their scales, once for each
@@ -274,6 +265,40 @@ const std::vector<Expectation> &matrices() {
        },
        {},
        contents({{"group_sizes", {128, 128}}})},
+      // Tiles of rows, gathered one by one, with the columns of both halves.
+      {{"moe_up"},
+       {{"T", 64}, {"M", 256}, {"N", 256}, {"K", 128}, {"G", 2}},
+       [](const Plan &p) {
+         const double columns = p.tiles("N", "n"), tiles = p.tiles("M", "m"),
+                      programs = (tiles + p.extent("G")) * columns;
+         return Reads{
+             {"x", p.extent("M") * p.extent("K") * 2 * columns},
+             {"w", p.bytes("w") / p.extent("G") * tiles},
+             {"counts", few(p.byWarps(programs))},
+             {"rows",
+              {p.bytes("rows") * columns, p.bytes("rows") * columns * p.field("warps") * 4}}};
+       },
+       {},
+       contents({{"counts", {128, 128}}, {"rows", numbers(256, [](int i) { return i % 64; })}})},
+      {{"moe_down"},
+       {{"T", 128}, {"C", 2}, {"M", 256}, {"N", 128}, {"K", 128}, {"G", 2}},
+       [](const Plan &p) {
+         const double columns = p.tiles("N", "n"), tiles = p.tiles("M", "m"),
+                      sums = std::ceil(p.extent("T") / p.field("sum_rows")) *
+                             std::ceil(p.extent("N") / p.field("sum_block")),
+                      each = sums * p.field("sum_warps") * p.extent("C") * p.field("sum_rows");
+         return Reads{{"h", p.bytes("h") * columns},
+                      {"w", p.bytes("w") / p.extent("G") * tiles},
+                      {"counts", few(p.byWarps((tiles + p.extent("G")) * columns))},
+                      {"inverse", few(each * sector)},
+                      {"weights", few(each * sector)},
+                      {"scratch", p.extent("M") * p.extent("N") * 2}};
+       },
+       {},
+       contents({{"counts", {128, 128}}, {"inverse", numbers(256, [](int i) { return i; })}}),
+       "f16",
+       {},
+       [](const Plan &p) { return p.extent("T") * p.extent("C") * 2 * sector; }},
       // A step needs one of the scales of each column, which lie in a row: the sectors of all.
       {{"quantized_matmul"},
        {{"M", 128}, {"N", 128}, {"K", 256}},

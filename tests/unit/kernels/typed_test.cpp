@@ -1,10 +1,13 @@
-// The typed functions of <sectile/kernels.h> and <sectile/serving.h>: the same results as calls by
-// name, written in place where outputs are given; outputs of another shape are refused.
+// The typed functions of <sectile/kernels.h>, <sectile/serving.h> and <sectile/sampling.h>: the
+// same results as calls by name, written in place where outputs are given; outputs of another shape
+// are refused.
 #include "../ops/Devices.h"
 #include "tests/unit/Message.h"
 #include <cmath>
 #include <gmock/gmock.h>
+#include <sectile/experts.h>
 #include <sectile/kernels.h>
+#include <sectile/sampling.h>
 #include <sectile/serving.h>
 
 using namespace sectile;
@@ -556,6 +559,190 @@ TEST_P(Typed, LatentAttentionAsInTheDocs) {
         EXPECT_NEAR(static_cast<float>(got[(t * 3 + h) * 24 + d]), wanted,
                     2e-3 * (1 + std::abs(wanted)));
       }
+
+TEST_P(Typed, Sampling) {
+  const auto logits = numbers<half>({4, 70});
+  const auto whole = [&](std::vector<std::int32_t> values) {
+    return tensor(device.upload(values),
+                  {detail::Length(static_cast<std::int64_t>(values.size()))});
+  };
+  const auto ks = whole({0, 3, 1, 70});
+  const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, -1, 5, 5}), {4}),
+             lengths = tensor(device.upload(std::vector<std::int64_t>{0, 9, 2, 3}), {4});
+  const auto ps = tensor(device.upload(std::vector<float>{0.5f, 1, 1, 0.25f}), {4});
+  const auto counts = tensor(device.upload(std::vector<std::int32_t>(280, 1)), {4, 70});
+  const SampleOptions options{.temperature = 0.5,
+                              .cut = {.top_k = 9, .joint = true, .top_ks = ks, .top_ps = ps},
+                              .min_p = 0.001,
+                              .repetition = 1.25,
+                              .frequency = 0.5,
+                              .presence = 0.125,
+                              .counts = counts,
+                              .random = {.seed = 7, .seeds = seeds, .offsets = lengths},
+                              .logprobs = true};
+  const NamedTensors named = run_kernel(stream, "sample",
+                                        {{"logits", logits},
+                                         {"top_ks", ks},
+                                         {"top_ps", ps},
+                                         {"counts", counts},
+                                         {"seeds", seeds},
+                                         {"offsets", lengths}},
+                                        {{"temperature", "0.5"},
+                                         {"order", "joint"},
+                                         {"min_p", "0.001"},
+                                         {"repetition", "1.25"},
+                                         {"frequency", "0.5"},
+                                         {"presence", "0.125"},
+                                         {"logprobs", "true"}});
+  const Sampled to{room<std::int32_t>({4}), room({4}), room<std::int32_t>({4})};
+  expectPlace(sample(stream, logits, options, to).token, to.token);
+  for (const auto &out : {sample(stream, logits, options), to}) {
+    expectSame(out.token, named, "token");
+    expectSame(*out.logprob, named, "logprob");
+    expectSame(*out.rank, named, "rank");
+  }
+  EXPECT_FALSE(sample(stream, logits).rank);
+  EXPECT_EQ(message<LaunchError>([&] { sample(stream, logits, {}, {{room<std::int32_t>({5})}}); }),
+            "sample: token is given as i32 [5], but is i32 [4]");
+
+  const auto probs = softmax(stream, numbers({4, 70}));
+  const auto kept = room({4, 70});
+  expectPlace(renormalize(stream, probs, {.top_k = 5, .top_p = 0.5}, kept), kept);
+  expectSame(
+      kept,
+      run_kernel(stream, "renormalize", {{"probs", probs}}, {{"top_k", "5"}, {"top_p", "0.5"}}),
+      "y");
+
+  const auto drafts = tensor(device.upload(std::vector<std::int32_t>{3, 9}), {2, 1});
+  const auto target = tensor(device.upload(probs.download()), {2, 2, 70});
+  std::vector<float> some = kept.download();
+  some.resize(2 * 70);
+  const auto drafted = tensor(device.upload(some), {2, 1, 70});
+  const auto u = tensor(device.upload(std::vector<float>{0.25f, 0.75f}), {2, 1});
+  const NamedTensors verified = run_kernel(
+      stream, "speculative_verify",
+      {{"draft_tokens", drafts}, {"target_probs", target}, {"u", u}, {"draft_probs", drafted}},
+      {{"seed", "3"}});
+  const auto out = speculative_verify(stream, drafts, target, u, drafted, {.seed = 3});
+  expectSame(out.tokens, verified, "tokens");
+  expectSame(out.accepted, verified, "accepted");
+  expectSame(out.emitted, verified, "emitted");
+}
+
+TEST_P(Typed, SamplingAsInTheDocs) {
+  const auto logits = numbers({2, 70});
+  const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, 1}), {2}),
+             lengths = tensor(device.upload(std::vector<std::int64_t>{4, 4}), {2});
+  // [sampling]
+  SampleOptions options{.temperature = 0.7, .cut = {.top_k = 20, .top_p = 0.95}};
+  options.random = {.seeds = seeds, .offsets = lengths}; // of each request, on the device
+  auto [token, logprob, rank] = sample(stream, logits, options);
+  // [/sampling]
+  EXPECT_FALSE(logprob || rank);
+  const auto first = token.download();
+  EXPECT_GE(first[0], 0);
+  EXPECT_LT(first[0], 70);
+}
+
+TEST_P(Typed, MixtureOfExperts) {
+  const auto logits = numbers({6, 8});
+  const auto bias = numbers({8}, 3);
+  const NamedTensors routed = run_kernel(stream, "moe_route", {{"logits", logits}, {"bias", bias}},
+                                         {{"k", "3"},
+                                          {"scoring", "sigmoid"},
+                                          {"n_group", "4"},
+                                          {"topk_group", "2"},
+                                          {"renormalize", "true"},
+                                          {"scale", "2.5"}});
+  const MoeRouteOptions options{.k = 3,
+                                .scoring = MoeScoring::sigmoid,
+                                .bias = bias,
+                                .n_group = 4,
+                                .topk_group = 2,
+                                .renormalize = true,
+                                .scale = 2.5};
+  const MoeRouted to{room({6, 3}), room<std::int32_t>({6, 3})};
+  expectPlace(moe_route(stream, logits, options, to).weights, to.weights);
+  for (const auto &out : {moe_route(stream, logits, options), to}) {
+    expectSame(out.weights, routed, "weights");
+    expectSame(out.experts, routed, "experts");
+  }
+  for (const auto &[scoring, name] :
+       {std::pair{MoeScoring::softmax, "softmax"}, {MoeScoring::chosen, "chosen"}})
+    expectSame(moe_route(stream, logits, {.scoring = scoring}).weights,
+               run_kernel(stream, "moe_route", {{"logits", logits}}, {{"scoring", name}}),
+               "weights");
+
+  const NamedTensors placed = run_kernel(stream, "moe_permute", {{"experts", to.experts}},
+                                         {{"count", "5"}, {"first", "1"}});
+  const MoePlaces places = moe_permute(stream, to.experts, {.count = 5, .first = 1});
+  expectSame(places.counts, placed, "counts");
+  expectSame(places.offsets, placed, "offsets");
+  expectSame(places.order, placed, "order");
+  expectSame(places.tokens, placed, "tokens");
+  expectSame(places.inverse, placed, "inverse");
+
+  const MoePlaces all = moe_permute(stream, to.experts, {.count = 8});
+  const auto x = numbers({6, 24}), ofUp = numbers({8, 32}, 4);
+  const auto up = numbers({8, 32, 24}, 2);
+  for (const auto &[gate, name] : {std::pair{MoeGate::none, "none"},
+                                   {MoeGate::interleaved, "interleaved"},
+                                   {MoeGate::concatenated, "concatenated"}})
+    expectSame(moe_up(stream, x, up, all.counts, all.tokens, {.gate = gate, .trans_w = true}),
+               run_kernel(stream, "moe_up",
+                          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}},
+                          {{"gate", name}, {"trans_w", "true"}}),
+               "h");
+  const auto h = room({18, 16});
+  expectPlace(moe_up(stream, x, up, all.counts, all.tokens,
+                     {.gate = MoeGate::interleaved,
+                      .alpha = 1.5,
+                      .limit = 0.75,
+                      .up_offset = 1,
+                      .bias = ofUp,
+                      .trans_w = true},
+                     h),
+              h);
+  expectSame(
+      h,
+      run_kernel(
+          stream, "moe_up",
+          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}, {"bias", ofUp}},
+          {{"gate", "interleaved"},
+           {"alpha", "1.5"},
+           {"limit", "0.75"},
+           {"up_offset", "1"},
+           {"trans_w", "true"}}),
+      "h");
+  const auto down = numbers({8, 16, 24}, 5);
+  const auto ofDown = numbers({8, 24}, 6), addend = numbers({6, 24});
+  const auto y = room({6, 24});
+  expectPlace(moe_down(stream, h, down, all.counts, all.inverse, to.weights,
+                       {.bias = ofDown, .addend = addend}, y),
+              y);
+  expectSame(y,
+             run_kernel(stream, "moe_down",
+                        {{"h", h},
+                         {"w", down},
+                         {"counts", all.counts},
+                         {"inverse", all.inverse},
+                         {"weights", to.weights},
+                         {"bias", ofDown},
+                         {"addend", addend}}),
+             "y");
+}
+
+TEST_P(Typed, MixtureOfExpertsAsInTheDocs) {
+  const auto logits = numbers({6, 4}), x = numbers({6, 24});
+  const auto up = numbers({4, 24, 32}, 2), down = numbers({4, 16, 24}, 5);
+  // [experts]
+  const auto [weights, experts] = moe_route(stream, logits, {.k = 2, .renormalize = true});
+  const auto places = moe_permute(stream, experts, {.count = 4});
+  const auto h = moe_up(stream, x, up, places.counts, places.tokens);
+  const auto y = moe_down(stream, h, down, places.counts, places.inverse, weights);
+  // [/experts]
+  EXPECT_EQ(y.extents(), x.extents());
+  EXPECT_TRUE(std::isfinite(y.download()[0]));
 }
 
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {

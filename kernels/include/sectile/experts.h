@@ -1,0 +1,111 @@
+// Mixtures of experts as functions on tensors with types. Each is the call by name
+// (<sectile/library.h>) of the kernel that it is named after: it launches, does not wait, and
+// throws LaunchError for arguments that the kernel does not take.
+#pragma once
+#include <sectile/kernels.h>
+
+namespace sectile {
+
+enum class MoeScoring : std::uint8_t { softmax, sigmoid, chosen };
+struct MoeRouteOptions {
+  std::int64_t k = 2; // experts of a token
+  MoeScoring scoring = MoeScoring::softmax;
+  std::optional<AnyTensor> bias = {}; // [E] of floats, for the choice alone
+  std::int64_t n_group = 1, topk_group = 1;
+  bool renormalize = false;
+  double scale = 1;
+};
+struct MoeRouted {
+  Tensor<float, 2> weights;        // [T, k]
+  Tensor<std::int32_t, 2> experts; // [T, k]
+};
+struct MoePermuteOptions {
+  std::int64_t count = 8, first = 0; // the experts that are there
+};
+struct MoePlaces {
+  Tensor<std::int32_t, 1> counts, offsets; // [count], [count + 1]
+  Tensor<std::int32_t, 1> order, tokens;   // [T k]
+  Tensor<std::int32_t, 2> inverse;         // [T, k]
+};
+enum class MoeGate : std::uint8_t { none, interleaved, concatenated };
+struct MoeUpOptions {
+  MoeGate gate = MoeGate::concatenated;
+  MatmulActivation activation = MatmulActivation::silu;
+  double alpha = 1, limit = 0, up_offset = 0;
+  std::optional<AnyTensor> bias = {}; // [E, N] like x
+  bool trans_w = false;               // w is [E, N, K]
+};
+struct MoeDownOptions {
+  std::optional<AnyTensor> bias = {};   // [E, N] like h
+  std::optional<AnyTensor> addend = {}; // [T, N] like h
+  bool trans_w = false;                 // w is [E, N, K]
+};
+
+namespace detail {
+NamedTensors runMoeRoute(const Stream &stream, const AnyTensor &logits,
+                         const MoeRouteOptions &options, const NamedTensors &to);
+NamedTensors runMoePermute(const Stream &stream, const AnyTensor &experts,
+                           const MoePermuteOptions &options, const NamedTensors &to);
+AnyTensor runMoeUp(const Stream &stream, NamedTensors inputs, const MoeUpOptions &options,
+                   const std::optional<AnyTensor> &to);
+AnyTensor runMoeDown(const Stream &stream, NamedTensors inputs, const MoeDownOptions &options,
+                     const std::optional<AnyTensor> &to);
+} // namespace detail
+
+// The k best experts of each token, from logits [T, E] of half, bfloat16 or float.
+template <class T>
+MoeRouted moe_route(const Stream &stream, const Tensor<T, 2> &logits,
+                    const MoeRouteOptions &options, const std::optional<MoeRouted> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"weights", to->weights}, {"experts", to->experts}};
+  const NamedTensors out = detail::runMoeRoute(stream, logits, options, given);
+  return {out.at("weights").as<float, 2>(), out.at("experts").as<std::int32_t, 2>()};
+}
+
+// The choices experts [T, k] in the order of the experts.
+inline MoePlaces moe_permute(const Stream &stream, const Tensor<const std::int32_t, 2> &experts,
+                             const MoePermuteOptions &options,
+                             const std::optional<MoePlaces> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"counts", to->counts},
+             {"offsets", to->offsets},
+             {"order", to->order},
+             {"tokens", to->tokens},
+             {"inverse", to->inverse}};
+  const NamedTensors out = detail::runMoePermute(stream, experts, options, given);
+  const auto vector = [&](const char *name) { return out.at(name).as<std::int32_t, 1>(); };
+  return {vector("counts"), vector("offsets"), vector("order"), vector("tokens"),
+          out.at("inverse").as<std::int32_t, 2>()};
+}
+
+// Rows rows[i] of x [T, K], expert by expert, times w [E, K, N] of their experts, through a gate:
+// [M, N / 2], or [M, N] without one. Elements are half, bfloat16 or float.
+template <class T>
+detail::KernelOutput<T, 2>
+moe_up(const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 3> &w,
+       const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 1> &rows,
+       const MoeUpOptions &options = {},
+       const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+  return detail::runMoeUp(stream, {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}, options,
+                          to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 2>();
+}
+
+// Rows h [M, K] times w [E, K, N] of their experts, and of each token the weighted sum of those at
+// inverse [T, k]: [T, N].
+template <class T>
+detail::KernelOutput<T, 2>
+moe_down(const Stream &stream, const Tensor<T, 2> &h, const detail::KernelInput<T, 3> &w,
+         const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 2> &inverse,
+         const Tensor<const float, 2> &weights, const MoeDownOptions &options = {},
+         const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+  return detail::runMoeDown(
+             stream,
+             {{"h", h}, {"w", w}, {"counts", counts}, {"inverse", inverse}, {"weights", weights}},
+             options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 2>();
+}
+
+} // namespace sectile

@@ -1,0 +1,60 @@
+// Races on the host, and what kernels that draw are told.
+#include "kernels/sampling/Race.h"
+#include "kernels/ReferencePhilox.h"
+#include "kernels/Registry.h"
+#include <cmath>
+
+using namespace sectile;
+
+double sectile::raceUniform(std::uint64_t seed, std::uint64_t offset, std::uint32_t own,
+                            std::int64_t index) {
+  const auto words = philoxWords(seed, {static_cast<std::uint32_t>(offset),
+                                        static_cast<std::uint32_t>(offset >> 32),
+                                        static_cast<std::uint32_t>(index / 4), own});
+  const float word = static_cast<float>(words[static_cast<std::size_t>(index % 4)]) + 0.5f;
+  return std::min(word * 0x1p-32f, 1 - 0x1p-24f);
+}
+
+HostRowSeed::HostRowSeed(const Invocation &call, const HostArray &seeds, const HostArray &offsets,
+                         std::int64_t row)
+    : seed(call.options.seed("seed")), offset(0), own(static_cast<std::uint32_t>(row)) {
+  const auto at = static_cast<std::size_t>(row);
+  if (call.has("seeds")) {
+    seed = static_cast<std::uint64_t>(seeds.as<std::int64_t>()[at]);
+    own = 0;
+  }
+  if (call.has("offsets"))
+    offset = static_cast<std::uint64_t>(offsets.as<std::int64_t>()[at]);
+}
+
+double HostRowSeed::number(std::int64_t index) const {
+  return -std::log(-std::log1p(-raceUniform(seed, offset, own, index)));
+}
+
+std::vector<ArgumentRow> sectile::seedArguments() {
+  const auto some = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
+    for (std::int64_t &value : array.as<std::int64_t>())
+      value = static_cast<std::int64_t>(random());
+  };
+  return {
+      {"seeds?: [B] i64",
+       "of each row, whatever its place in the batch; without it rows draw by `seed` and their "
+       "place",
+       {.sample = some}},
+      {"offsets?: [B] i64",
+       "of each row's draw among those of its seed: the number of tokens so far; 0 if not given",
+       {.sample = some}}};
+}
+
+OptionRow sectile::seedOption() {
+  return {"seed: seed = 0 e.g. 7, 18446744073709551615", "of the random numbers; 64 bits"};
+}
+
+void sectile::checkTokens(const Invocation &call, std::int64_t vocabulary) {
+  constexpr std::int64_t most = 1 << 24;
+  if (vocabulary > most)
+    refuse(call, "rows have " + std::to_string(vocabulary) + " tokens, but at most " +
+                     std::to_string(most) + " are taken");
+  if (vocabulary == 0 && call.extent("B") != 0)
+    refuse(call, "there are rows, but they have no tokens");
+}
