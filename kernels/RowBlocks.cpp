@@ -57,7 +57,11 @@ std::vector<std::int64_t> sectile::rowBlocks() {
 RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
                                 DType dtype, const std::string &target, std::int64_t together) {
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
-  const std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
+  std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
+  // Of a row that is read in blocks a program waits for each: one that suits more threads is
+  // better.
+  if (parts > 1 && threadsFor(block, dtype) < block / 32 && powerAtLeast(block) * 7 <= block * 8)
+    block = powerAtLeast(block);
   // Four programs and more for each multiprocessor come before several rows for each program.
   const std::int64_t spread = count / (4 * multiprocessors(target));
   const std::int64_t most =

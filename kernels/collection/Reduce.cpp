@@ -136,6 +136,25 @@ int opOf(const Invocation &call) { return choiceOf(call, "op"); }
 // As many as a large chip runs at once, and what each of them holds of a row that several share.
 constexpr std::int64_t programs = 1024, longestPart = 2048, typicalRows = 1024;
 
+// What a row of `n` is cut into. Tuned configurations must not change it: they would be compared
+// with what other parts come to. A second launch costs more than reading a row of 32768 at once.
+struct Parts {
+  std::int64_t length, count;
+};
+Parts partsOf(std::int64_t rows, std::int64_t n) {
+  constexpr std::int64_t longestAlone = 16 * longestPart;
+  const std::int64_t beside = numerics() == Numerics::fixed ? typicalRows : rows;
+  const std::int64_t wanted =
+      n <= longestAlone
+          ? 1
+          : std::clamp<std::int64_t>(
+                std::min(programs / std::max<std::int64_t>(beside, 1), ceilDiv(n, 4 * longestPart)),
+                1, programs);
+  const std::int64_t length =
+      std::max<std::int64_t>(ceilDiv(ceilDiv(n, wanted), longestPart), 1) * longestPart;
+  return {length, std::max<std::int64_t>(ceilDiv(n, length), 1)};
+}
+
 // [R] as [R, 1].
 template <class T> Tensor<T, 2> column(const Tensor<T, 1> &x) {
   return {x.data(), {x.extent(0), 1}, {x.stride(0), 1}, x.memory()};
@@ -163,24 +182,28 @@ KernelSpec sectile::reduceSpec() {
   const auto many = spec.defaults;
   spec.defaults = [many](const Invocation &call, const std::string &target) {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
-    // Enough rows for all multiprocessors, of which each is soon done, are not worth another
-    // launch.
-    if (rows >= programs || n <= longestPart || (rows >= programs / 4 && n <= 16 * longestPart)) {
-      // Places take registers, too.
-      constexpr std::int64_t longestOfPlaces = 4096;
-      if (opOf(call) >= argmaxOp && n > longestOfPlaces) {
-        const RowBlocks row = rowBlocksFor(rows, n, longestOfPlaces, call.dtype("x"), target);
-        return Config{{"block", row.block}, {"rows", row.rows}, {"warps", row.warps}};
-      }
-      Config config = many(call, target);
-      // More warps have more loads in flight, which is all that a sum waits for.
-      std::int64_t &warps = config["warps"];
-      if (warps == 4 && config["block"] * config["rows"] > 32 * warps * warpSize(target))
-        warps = 8;
-      return config;
+    const Parts parts = partsOf(rows, n);
+    const std::int64_t length = std::min(n, parts.length);
+    // Programs that have a multiprocessor to themselves wait for less with more loads in flight.
+    if (rows * parts.count < 2 * multiprocessors(target) && length > longestPart) {
+      const std::int64_t block = std::min(blockFor(length, call.dtype("x")), 2 * longestPart);
+      return Config{{"block", block},
+                    {"rows", 1},
+                    {"warps", std::min<std::int64_t>(block / 8 / warpSize(target), 16)}};
     }
-    const RowBlocks part = rowBlocksFor(rows, n, longestPart, call.dtype("x"), target);
-    return Config{{"block", part.block}, {"rows", part.rows}, {"warps", part.warps}};
+    // Places take registers, too.
+    constexpr std::int64_t longestOfPlaces = 4096;
+    if (parts.count > 1 || (opOf(call) >= argmaxOp && n > longestOfPlaces)) {
+      const RowBlocks row = rowBlocksFor(
+          rows, length, parts.count > 1 ? longestPart : longestOfPlaces, call.dtype("x"), target);
+      return Config{{"block", row.block}, {"rows", row.rows}, {"warps", row.warps}};
+    }
+    Config config = many(call, target);
+    // More warps have more loads in flight, which is all that a sum waits for.
+    std::int64_t &warps = config["warps"];
+    if (warps == 4 && config["block"] * config["rows"] > 32 * warps * warpSize(target))
+      warps = 8;
+    return config;
   };
   spec.typical = {{"...", typicalRows}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 200}};
@@ -197,14 +220,7 @@ KernelSpec sectile::reduceSpec() {
     const std::int64_t n = use.call.extent("N"), rows = elementCount(use.call.leading),
                        block = use.field("block"), together = use.field("rows");
     const std::int64_t grid = ceilDiv(rows, together);
-    // Each with several blocks.
-    const std::int64_t beside =
-        numerics() == Numerics::fixed ? ceilDiv(typicalRows, together) : grid;
-    const std::int64_t wanted = std::clamp<std::int64_t>(
-        std::min(programs / std::max<std::int64_t>(beside, 1), ceilDiv(n, 4 * block)), 1, programs);
-    const std::int64_t length =
-        std::max<std::int64_t>(ceilDiv(ceilDiv(n, wanted), block), 1) * block;
-    const std::int64_t parts = std::max<std::int64_t>(ceilDiv(n, length), 1);
+    const auto [length, parts] = partsOf(rows, n);
     // Of the rows themselves, or of what their parts came to.
     const ReduceConfig chosen{.block = use.field("block"),
                               .rows = use.field("rows"),

@@ -181,7 +181,11 @@ void launch(Use &use, bool centred) {
     auto means = noTensor<float, 2>();
     if (!config.whole) {
       means = use.workspace<float, 2>({count, 2});
-      use(normBackwardMeans<T>, count, config, {{"x", x}, {"mean", mean}, {"means", means}});
+      // A program has its row to itself, and nothing but loads to wait for.
+      NormBackwardConfig wide = config;
+      wide.block = 8192;
+      wide.warps = 16;
+      use(normBackwardMeans<T>, count, wide, {{"x", x}, {"mean", mean}, {"means", means}});
     }
     const std::int64_t parts = count ? use.field("programs") : 0;
     const PartialSums<T> sums(use, parts, n, config.scaled ? "dw" : nullptr,

@@ -68,7 +68,7 @@ void compileFor(CompileCache &cache, const std::string &chip, unsigned warps = 4
   llvm::raw_string_ostream out(key.ir);
   module->print(out, mlir::OpPrintingFlags());
   const auto make = [&] {
-    Artifact artifact = llvm::cantFail(compile(*module, target, options, false));
+    Artifact artifact = llvm::cantFail(compile(*module, target, options, CodeFor::Chip));
     artifact.irHash = contentHash(key.ir);
     return artifact;
   };

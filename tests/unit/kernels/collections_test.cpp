@@ -94,8 +94,8 @@ TEST_P(Collections, ReductionsOfAllLengths) {
     for (std::int64_t n : {1, 63, 64, 65})
       expectRight(device, rowsCase("reduce", n, {{"op", op}}, "f32"));
     // Parts of a row in programs of their own.
-    KernelCase parts = rowsCase("reduce", 3001, {{"op", op}}, "f16");
-    parts.config = {{"block", 64}, {"warps", 1}};
+    KernelCase parts = rowsCase("reduce", 40001, {{"op", op}}, "f16");
+    parts.config = {{"block", 512}, {"warps", 1}};
     expectRight(device, parts);
     parts.extents["..."] = 1;
     expectRight(device, parts);
@@ -106,7 +106,7 @@ TEST_P(Collections, ReductionsOfAllLengths) {
       expectRight(device, many);
     }
     parts.extents["..."] = 5;
-    parts.config = {{"block", 96}, {"rows", 2}, {"warps", 1}};
+    parts.config = {{"block", 768}, {"rows", 2}, {"warps", 2}};
     expectRight(device, parts);
     KernelCase none = rowsCase("reduce", 5, {{"op", op}}, "f32");
     none.extents["..."] = 0;
