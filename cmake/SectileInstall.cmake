@@ -24,10 +24,9 @@ if(SECTILE_RELOCATABLE)
   set_target_properties(sectile_cli sectile-opt PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries_from_programs}")
 endif()
 
+install(TARGETS sectile_vgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # nobody links it
 install(TARGETS sectile sectile_rt sectile_sealed sectile_usage_runtime sectile_usage_kernels EXPORT SectileTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Nobody links it.
-install(TARGETS sectile_vgpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 # CMake's sectile_add_bundle runs Sectile::program.
 set_target_properties(sectile_cli PROPERTIES EXPORT_NAME program)
 install(TARGETS sectile_cli EXPORT SectileTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

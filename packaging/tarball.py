@@ -5,6 +5,7 @@ import argparse
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -22,14 +23,23 @@ Libs: -L${{prefix}}/lib -lsectile
 """
 
 
+def headers_of(header, folders):
+    """The headers of ours that one includes, and those that these include, by name."""
+    found, rest = {}, [header]
+    while rest:
+        for name in re.findall(r"#\s*include <(sectile/[^>]+)>", rest.pop().read_text()):
+            if name not in found:
+                (found[name],) = [folder / name for folder in map(pathlib.Path, folders) if (folder / name).exists()]
+                rest.append(found[name])
+    return found
+
+
 def files(version, library, program, headers):
     """Contents by path; bytes, or a path of a file."""
     found = {"bin/sectile": program, "lib/libsectile.so": library, "include/sectile.h": ROOT / "capi/include/sectile.h",
              "lib/pkgconfig/sectile.pc": PKGCONFIG.format(version=version).encode(),
              "share/doc/sectile/softmax.c": ROOT / "examples/c/softmax.c"}  # fmt: skip
-    for word in ("sectile/version.h", "sectile/c/dlpack.h"):
-        (place,) = [folder for folder in map(pathlib.Path, headers) if (folder / word).exists()]
-        found[f"include/{word}"] = place / word
+    found |= {f"include/{name}": path for name, path in headers_of(ROOT / "capi/include/sectile.h", headers).items()}
     for page in ("LICENSE", "README.md", "THIRD-PARTY.md", "docs/c.md", "docs/command-line.md"):
         found[f"share/doc/sectile/{page}"] = ROOT / page
     parts = [sys.executable, ROOT / "packaging/parts.py"]

@@ -1,10 +1,12 @@
 # What the papers of the project say of it holds: versions, packages, parts of others, workflows' commands.
 #   packaging_test.py BUILD SOURCE
+import fnmatch
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 build, source = sys.argv[1:]
 
@@ -40,6 +42,21 @@ tests_alone = {"ccache", "g++", "libgtest-dev", "libgmock-dev", "libbenchmark-de
 needed = re.search(r"^Build-Depends:\n(.*?)^\S", control, re.S | re.M)[1]
 needed = {re.sub(r"[ :].*", "", line.strip().rstrip(",")) for line in needed.splitlines()}
 assert needed - {"debhelper-compat"} == ours - tests_alone, (needed ^ (ours - tests_alone))
+
+# Every file that an install puts there is in a package, as debhelper wants it: its last step would fail else.
+patterns = [line for name in os.listdir(os.path.join(source, "debian")) if name.endswith(".install")
+            for line in text(f"debian/{name}").split("\n") if line]
+with tempfile.TemporaryDirectory() as folder:
+    run("cmake", "--install", build, "--prefix", folder)
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.relpath(os.path.join(place, name), folder)
+            path = re.sub("^lib/", "lib/x86_64-linux-gnu/", path)
+            parents = ["usr/" + path[: at.start()] for at in re.finditer("/|$", path)]
+            # debian/rules takes away or moves these.
+            packaged = path.startswith("share/sectile/") or path.startswith("share/man/") or any(
+                fnmatch.fnmatch(parent, pattern) for parent in parents for pattern in patterns)  # fmt: skip
+            assert packaged, f"no package has usr/{path}: debian/*.install"
 
 # Parts of others: every library that ours need is in the table.
 for binary, how in [("packages", {"linked", "contained"}), ("wheel", {"contained"})]:

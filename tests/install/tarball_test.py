@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
     flags = run("pkg-config", "--cflags", "--libs", "sectile", env={**where, "PKG_CONFIG_PATH": os.path.join(library, "pkgconfig")})
     flags = [flag.replace("\\ ", " ") for flag in re.findall(r"(?:\\.|\S)+", flags)]
     example = os.path.join(folder, "softmax")
-    run(compiler, "-x", "c", "-std=c11", os.path.join(moved, "share/doc/sectile/softmax.c"), "-o", example, "-x", "none", *flags, "-lm",
+    run(compiler, "-std=c11", os.path.join(moved, "share/doc/sectile/softmax.c"), "-o", example, *flags, "-lm",
         f"-Wl,-rpath,{library}")  # fmt: skip
     print(run(example, env=where))
     assert not re.search("LLVM|MLIR|stdc|not found", run("ldd", os.path.join(library, "libsectile.so")))
