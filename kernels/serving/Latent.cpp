@@ -13,6 +13,7 @@
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Plan.h"
 #include <algorithm>
+#include <cstdint>
 
 using namespace sectile;
 using flash::detail::Launch;
@@ -107,11 +108,11 @@ void check(const Invocation &call) {
   if (const std::int64_t wanted = isGrouped(call) ? RowBytes(call).all : width; stored != wanted)
     refuse(call, "a row of cache has " + std::to_string(stored) + " elements, but must have " +
                      std::to_string(wanted) + " for D = " + std::to_string(width));
-  if (isGrouped(call))
-    for (const std::int64_t stride : call.tensor("cache").strides)
-      if (stride % 4 && stride != 1)
-        refuse(call, "rows of bytes must lie at multiples of 4 bytes, but a stride of cache is " +
-                         std::to_string(stride));
+  if (const Shape &strides = call.tensor("cache").strides;
+      isGrouped(call) && !strides.empty() && (strides[0] % 4 || strides[1] % 4 || strides[2] != 1))
+    refuse(call, "rows of bytes must be dense and lie at multiples of 4 bytes, but the strides of "
+                 "cache are " +
+                     toString(strides));
   if (isListed(call))
     return;
   if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
@@ -210,9 +211,10 @@ KernelSpec latentSpec(bool listed, const std::vector<ArgumentRow> &keys,
       const auto columns = [&]<class B, class C>(const Tensor<B, 3> &cache, C, std::int64_t first,
                                                  std::int64_t count) {
         constexpr auto size = static_cast<std::int64_t>(sizeof(C) / sizeof(B));
-        return Tensor<C, 3>(
-            reinterpret_cast<C *>(cache.data() + first), {cache.extent(0), cache.extent(1), count},
-            {cache.stride(0) / size, cache.stride(1) / size, cache.stride(2)}, cache.memory());
+        return Tensor<C, 3>(reinterpret_cast<C *>(cache.data() + first * cache.stride(2)),
+                            {cache.extent(0), cache.extent(1), count},
+                            {cache.stride(0) / size, cache.stride(1) / size, cache.stride(2)},
+                            cache.memory());
       };
       const auto ints = [&](const char *name) {
         return takes(call, name) ? use.tensor<std::int32_t, 1>(name) : noTensor<std::int32_t, 1>();
@@ -245,6 +247,8 @@ KernelSpec latentSpec(bool listed, const std::vector<ArgumentRow> &keys,
                           noTensor<float, 3>(), out);
             }
             const auto cache = use.tensor<std::uint8_t, 3>("cache");
+            if (reinterpret_cast<std::uintptr_t>(cache.data()) % 4)
+              refuse(call, "rows of bytes must lie at multiples of 4 bytes, but cache does not");
             const RowBytes at(call);
             with(columns(cache, float8_e4m3(), 0, latent),
                  columns(cache, bfloat16(), at.rest, rest),

@@ -386,7 +386,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   const Invocation &call = use.call;
   const std::int64_t heads = call.extent("Hq"), kvHeads = PagedRows::kvHeads(call), d = rows.width,
                      tokens = call.tensor("q").shape[0], sequences = call.extent("S"),
-                     group = groupOf(call), queries = rows.queries;
+                     group = std::max<std::int64_t>(groupOf(call), 1), queries = rows.queries;
   const bool packed = isPacked(call), planned = isPlanned(call);
   const int splits = use.config.contains("splits") && !planned ? use.field("splits") : 1;
   // Without a sequence all rows of a plan are empty, and there is none to read a length of.
@@ -398,8 +398,9 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   chosen.overlap = chosen.overlap && rows.whole(chosen.n);
   chosen.raw = chosen.overlap && mayBeRaw(numbers, modified) && !chosen.sinks;
   Launch paged{.of = Launch::Of::pages,
-               .grid = Grid(packed && !planned ? tokens * group / chosen.m + sequences
-                                               : parts * ceilDiv(queries * group, chosen.m),
+               .grid = Grid(heads == 0           ? 0
+                            : packed && !planned ? tokens * group / chosen.m + sequences
+                                                 : parts * ceilDiv(queries * group, chosen.m),
                             kvHeads, splits),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, group),

@@ -79,6 +79,9 @@ TEST_P(AttentionCached, TakesChunksOfAnyLength) {
     }
   expectRight(device, chunks({}));
   expectRight(device, even(0, {9, 30}));
+  for (const char *kernel : {"attention_cached", "paged_prefill"}) // no heads, but heads of keys
+    expectRight(device, {kernel, {{"Hq", 0}}});
+  expectRight(device, {"attention_cached", {{"Hq", 0}}, {}, {"cu_seqlens_q", "plan"}});
 }
 
 // A launch of a plan has programs for max_queries of each part; sequences have fewer, or none.

@@ -173,6 +173,17 @@ TEST_P(Attention, SequencesDoNotReadEachOther) {
   }
 }
 
+// A prompt's attention in models whose cache holds latents: keys are wider than values.
+TEST_P(Attention, WidthsOfLatentAttention) {
+  for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
+    expectRight(device, packedSound({kernel,
+                                     {{"Hq", 2}, {"Hkv", 2}, {"D", 192}, {"Dv", 128}},
+                                     {{"causal", "true"}},
+                                     {},
+                                     "bf16"},
+                                    {70, 0, 33, 140}, {70, 5, 40, 140}));
+}
+
 // Tensors of three axes are packed sequences.
 TEST_P(Attention, TypedCallsTakePackedSequences) {
   constexpr int heads = 2, width = 16;

@@ -268,6 +268,23 @@ TEST(LatentErrors, SayWhatIsWrong) {
               testing::HasSubstr("must be 3 at least"));
 }
 
+TEST(LatentErrors, BytesLieAtMultiplesOfFour) {
+  const Invocation typical =
+      resolveCase({"latent_sparse", bytes, {{"latent", "128"}}, {}, "bf16,cache=u8"});
+  std::map<std::string, GivenTensor> given;
+  for (std::size_t i = 0; i < 3; ++i)
+    given[typical.kernel->arguments[i].name] = {typical.tensors[i], ""};
+  const auto of = [&](Shape strides) {
+    given["cache"].type.strides = std::move(strides);
+    return refusal([&] { resolve(*typical.kernel, given, {{"scale", "1"}}); });
+  };
+  EXPECT_EQ(of({16 * 300, 300, 1}), "accepted");
+  EXPECT_EQ(of({16 * 302, 302, 1}),
+            "latent_sparse: rows of bytes must be dense and lie at multiples of 4 bytes, but the "
+            "strides of cache are [4832, 302, 1]");
+  EXPECT_THAT(of({16 * 520, 520, 2}), testing::HasSubstr("must be dense"));
+}
+
 TEST(LatentErrors, TheScaleMustBeGiven) {
   const Invocation typical = resolveCase({"latent_sparse"});
   std::map<std::string, GivenTensor> given;
