@@ -644,6 +644,48 @@ TEST_P(Typed, SamplingAsInTheDocs) {
   EXPECT_LT(first[0], 70);
 }
 
+TEST_P(Typed, LinearCrossEntropy) {
+  const auto x = numbers<half>({5, 24}), w = numbers<half>({40, 24}, 2);
+  const auto targets = tensor(device.upload(std::vector<std::int32_t>{0, 39, 7, -1, 12}), {5});
+  const auto dloss = numbers({5}, 3);
+  const NamedTensors inputs{{"x", x}, {"w", w}, {"targets", targets}};
+  for (const auto &[reduction, name] : {std::pair{LossReduction::mean, "mean"},
+                                        {LossReduction::sum, "sum"},
+                                        {LossReduction::none, "none"}}) {
+    const bool isNone = reduction == LossReduction::none;
+    LinearCrossEntropyOptions options{.reduction = reduction,
+                                      .ignore_index = -1,
+                                      .label_smoothing = 0.125,
+                                      .lse_square = 0.25,
+                                      .softcap = 4,
+                                      .scale = 0.5};
+    NamedTensors all = inputs;
+    if (isNone) {
+      options.dloss = dloss;
+      all.emplace("dloss", dloss);
+    }
+    NamedTensors named = run_kernel(stream, "linear_cross_entropy", all,
+                                    {{"reduction", name},
+                                     {"ignore_index", "-1"},
+                                     {"label_smoothing", "0.125"},
+                                     {"lse_square", "0.25"},
+                                     {"softcap", "4"},
+                                     {"scale", "0.5"}});
+    if (!isNone)
+      named.at("loss").extents = named.at("loss").strides = {1};
+    const LinearCrossEntropyOutputs<half> to{isNone ? room({5}) : room({1}), room({5}), room({5}),
+                                             room<half>({5, 24}), room({40, 24})};
+    expectPlace(linear_cross_entropy(stream, x, w, targets, options, to).dw, to.dw);
+    for (const auto &out : {linear_cross_entropy(stream, x, w, targets, options), to}) {
+      expectSame(out.loss, named, "loss");
+      expectSame(out.lse, named, "lse");
+      expectSame(out.logprob, named, "logprob");
+      expectSame(out.dx, named, "dx");
+      expectSame(out.dw, named, "dw");
+    }
+  }
+}
+
 TEST_P(Typed, MixtureOfExperts) {
   const auto logits = numbers({6, 8});
   const auto bias = numbers({8}, 3);
