@@ -97,6 +97,20 @@ inline const std::vector<Expectation> &tokens() {
        [](const Plan &p) {
          return p.extent("B") * (p.tiles("V", "block") * p.field("warps") + 1) * 3 * sector;
        }},
+      // Places, and which choice has each row, by each warp that has some of its columns.
+      {{"moe_combine_backward"},
+       {{"T", 64}, {"C", 2}, {"M", 128}, {"N", 256}},
+       [](const Plan &p) {
+         const double warps = p.tiles("N", "block") * p.field("warps");
+         return Reads{{"inverse", few(p.extent("T") * p.extent("C") * p.field("warps") * sector)},
+                      {"dy", {p.bytes("dy"), p.extent("M") * p.extent("N") * 2}},
+                      {"scratch", few(p.extent("M") * warps * sector)}};
+       },
+       {},
+       contents({{"inverse", numbers(128, [](int i) { return i; })}}),
+       "f16",
+       {},
+       [](const Plan &p) { return p.extent("M") * 2 * p.field("warps") * sector; }},
       // Tiles of rows, gathered one by one, with the columns of both halves.
       {{"moe_up"},
        {{"T", 64}, {"M", 256}, {"N", 256}, {"K", 128}, {"G", 2}},

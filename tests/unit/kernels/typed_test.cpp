@@ -559,6 +559,7 @@ TEST_P(Typed, LatentAttentionAsInTheDocs) {
         EXPECT_NEAR(static_cast<float>(got[(t * 3 + h) * 24 + d]), wanted,
                     2e-3 * (1 + std::abs(wanted)));
       }
+}
 
 TEST_P(Typed, Sampling) {
   const auto logits = numbers<half>({4, 70});
