@@ -226,6 +226,26 @@ NamedTensors detail::runCrossEntropy(const Stream &stream, NamedTensors inputs,
   return result;
 }
 
+NamedTensors detail::runLinearCrossEntropy(const Stream &stream, NamedTensors inputs,
+                                           const LinearCrossEntropyOptions &options,
+                                           NamedTensors outputs) {
+  const bool isReduced = options.reduction != LossReduction::none;
+  if (isReduced)
+    dropAxesOfOne(outputs, "loss");
+  addTensor(inputs, "dloss", options.dloss);
+  NamedTensors result = run_kernel(stream, "linear_cross_entropy", inputs,
+                                   {{"reduction", nameOf(options.reduction)},
+                                    {"ignore_index", std::to_string(options.ignore_index)},
+                                    {"label_smoothing", text(options.label_smoothing)},
+                                    {"lse_square", text(options.lse_square)},
+                                    {"softcap", text(options.softcap)},
+                                    {"scale", text(options.scale)}},
+                                   outputs);
+  if (const auto loss = result.find("loss"); isReduced && loss != result.end())
+    loss->second.extents = loss->second.strides = {1};
+  return result;
+}
+
 AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &input,
                           const RopeOptions &options, const std::optional<AnyTensor> &to) {
   const char *const output = backward ? "dx" : "y";

@@ -299,3 +299,32 @@ std::vector<HostArray> sectile::moeCombineReference(const Invocation &call,
     return References{numbers.pack(numbers.result, {call.extent("T"), call.extent("N")}, y)};
   });
 }
+
+std::vector<HostArray> sectile::moeCombineBackwardReference(const Invocation &call,
+                                                            std::span<const HostArray> in,
+                                                            Arithmetic arithmetic) {
+  const std::int64_t tokens = call.extent("T"), each = call.extent("C"), n = call.extent("N"),
+                     m = call.extent("M");
+  const auto places = in[1].as<std::int32_t>();
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto parts = numbers.load(in[0]), weights = numbers.load(in[2]), dy = numbers.load(in[3]);
+    std::vector<Number> dparts(static_cast<std::size_t>(m * n)), dweights(weights.size());
+    for (std::int64_t choice = 0; choice < tokens * each; ++choice) {
+      const auto at = static_cast<std::size_t>(choice);
+      if (places[at] < 0)
+        continue;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const Number gradient = dy[static_cast<std::size_t>(choice / each * n + j)];
+        const auto part = static_cast<std::size_t>(places[at] * n + j);
+        dparts[part] += weights.empty() ? gradient : numbers.store(gradient * weights[at]);
+        if (!weights.empty())
+          dweights[at] += numbers.store(gradient * parts[part]);
+      }
+    }
+    return References{numbers.pack(numbers.result, {m, n}, dparts),
+                      call.has("weights")
+                          ? numbers.pack(numbers.statistics, {tokens, each}, dweights)
+                          : HostArray()};
+  });
+}

@@ -2,6 +2,6 @@
 #include "kernels/experts/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::expertKernels() {
-  return {moeRouteSpec(), moeRouteBackwardSpec(), moePermuteSpec(),
-          moeUpSpec(),    moeDownSpec(),          moeCombineSpec()};
+  return {moeRouteSpec(), moeRouteBackwardSpec(), moePermuteSpec(),        moeUpSpec(),
+          moeDownSpec(),  moeCombineSpec(),       moeCombineBackwardSpec()};
 }

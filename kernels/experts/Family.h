@@ -10,6 +10,7 @@ KernelSpec moePermuteSpec();
 KernelSpec moeUpSpec();
 KernelSpec moeDownSpec();
 KernelSpec moeCombineSpec();
+KernelSpec moeCombineBackwardSpec();
 
 // Experts that kernels over all of them take at most.
 constexpr std::int64_t mostExperts = 1024;

@@ -10,6 +10,7 @@
 #include "kernels/Sample.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/Gates.h"
+#include "kernels/experts/Places.h"
 #include "kernels/experts/References.h"
 #include "kernels/matmul/Grouped.h"
 #include <algorithm>
@@ -110,20 +111,6 @@ void launchCombine(Use &use, const Tensor<T, 2> &parts, const CombineConfig &con
 void checkGroups(const Invocation &call) {
   if (call.extent("G") == 0 && call.extent("M") != 0)
     refuse(call, "there are rows, but there is no expert");
-}
-
-// Places of choices among M rows, or -1.
-void samplePlaces(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto count = static_cast<std::uint64_t>(call.extent("M") + 1);
-  for (std::int32_t &place : array.as<std::int32_t>())
-    place = static_cast<std::int32_t>(random() % count) - 1;
-}
-void checkPlaces(const Invocation &call, std::span<const HostArray> inputs, const char *argument,
-                 std::int64_t end) {
-  for (const std::int32_t place : inputs[call.index(argument)].as<std::int32_t>())
-    if (place >= end)
-      refuse(call, std::string(argument) + " has " + std::to_string(place) +
-                       ", but must be below " + std::to_string(end));
 }
 
 const OptionRow transOption{"trans_w: flag = false", "the experts' matrices are stored transposed"};

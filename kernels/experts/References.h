@@ -8,6 +8,6 @@ using ExpertReference = std::vector<HostArray>(const Invocation &call,
                                                std::span<const HostArray> inputs,
                                                Arithmetic arithmetic);
 ExpertReference moeRouteReference, moeRouteBackwardReference, moePermuteReference, moeUpReference,
-    moeDownReference, moeCombineReference;
+    moeDownReference, moeCombineReference, moeCombineBackwardReference;
 
 } // namespace sectile

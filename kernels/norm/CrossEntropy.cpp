@@ -9,6 +9,7 @@
 #include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/norm/Family.h"
+#include "kernels/norm/Losses.h"
 #include "kernels/norm/NormReferences.h"
 #include <algorithm>
 #include <cmath>
@@ -75,68 +76,6 @@ Kernel crossEntropy{
       loss.tile(m).store(row, where(counts, value, 0.0f));
       lse.tile(m).store(row, logarithm);
     }};
-
-struct MeanConfig {
-  bool mean = true;             // else the sum
-  int block = 4096, warps = 16; // one program: many loads in flight
-};
-SECTILE_CONFIG(MeanConfig, mean, block, warps)
-
-// How many targets count.
-template <class Target>
-Int counted(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored, int block) {
-  auto count = zeros<std::int32_t>(block);
-  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4})) {
-    auto inside = step * block + arange(0, block) < targets.extent(0);
-    auto target = cast<std::int64_t>(targets.tile(block).load(step));
-    count += cast<std::int32_t>(inside && target != ignored);
-  }
-  return sum(count, 0);
-}
-
-template <class Target> struct CrossEntropyMeanArguments {
-  View<const float, 1> losses;
-  View<const Target, 1> targets;
-  View<float, 1> loss;
-  Tile<std::int64_t> ignore_index;
-};
-template <class Target>
-SECTILE_STRUCT(CrossEntropyMeanArguments<Target>, losses, targets, loss, ignore_index)
-
-// The losses of all rows as one; 0/0 where no target counts.
-template <class Target>
-Kernel crossEntropyMean{
-    "cross_entropy_mean", [](const CrossEntropyMeanArguments<Target> &a, const MeanConfig &config) {
-      const auto &[losses, targets, loss, ignored] = a;
-      Float count = 1.0f;
-      if (config.mean)
-        count = cast<float>(counted(targets, ignored, config.block));
-      wait_dependencies(); // the losses are there now
-      auto total = zeros<float>(config.block);
-      for (auto step : range(0, cdiv(losses.extent(0), config.block), {.unroll = 4}))
-        total += losses.tile(config.block).load(step);
-      Float result = sum(total, 0);
-      if (config.mean)
-        result = result / count;
-      store(loss.ptr(), result);
-    }};
-
-template <class Target> struct CrossEntropyShareArguments {
-  View<const Target, 1> targets;
-  View<float, 1> share;
-  Tile<std::int64_t> ignore_index;
-};
-template <class Target>
-SECTILE_STRUCT(CrossEntropyShareArguments<Target>, targets, share, ignore_index)
-
-// What a row's gradient is multiplied by in a mean.
-template <class Target>
-Kernel crossEntropyShare{"cross_entropy_share",
-                         [](const CrossEntropyShareArguments<Target> &a, const MeanConfig &config) {
-                           const auto &[targets, share, ignored] = a;
-                           store(share.ptr(),
-                                 1.0f / cast<float>(counted(targets, ignored, config.block)));
-                         }};
 
 struct CrossEntropyBackwardConfig {
   int block = 1024, rows = 1, warps = 4;

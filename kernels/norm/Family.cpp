@@ -2,8 +2,17 @@
 #include "kernels/norm/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::normKernels() {
-  return {
-      softmaxSpec(),      softmaxBackwardSpec(),      logSoftmaxSpec(), logSoftmaxBackwardSpec(),
-      crossEntropySpec(), crossEntropyBackwardSpec(), layerNormSpec(),  layerNormBackwardSpec(),
-      rmsNormSpec(),      rmsNormBackwardSpec(),      groupNormSpec(),  groupNormBackwardSpec()};
+  return {softmaxSpec(),
+          softmaxBackwardSpec(),
+          logSoftmaxSpec(),
+          logSoftmaxBackwardSpec(),
+          crossEntropySpec(),
+          crossEntropyBackwardSpec(),
+          linearCrossEntropySpec(),
+          layerNormSpec(),
+          layerNormBackwardSpec(),
+          rmsNormSpec(),
+          rmsNormBackwardSpec(),
+          groupNormSpec(),
+          groupNormBackwardSpec()};
 }

@@ -10,6 +10,7 @@ KernelSpec logSoftmaxSpec();
 KernelSpec logSoftmaxBackwardSpec();
 KernelSpec crossEntropySpec();
 KernelSpec crossEntropyBackwardSpec();
+KernelSpec linearCrossEntropySpec();
 KernelSpec layerNormSpec();
 KernelSpec layerNormBackwardSpec();
 KernelSpec rmsNormSpec();

@@ -38,6 +38,10 @@ def test_products():
     write_npy("parts", "<f4", (6, 2), list(range(12)))
     run("moe_combine", ["parts", "inverse", "weights"], outputs=["y"])
     assert read_npy("y")[2] == [1, 2, 5, 6, 4, 4.5]
+    write_npy("dy", "<f4", (3, 2), [1, 2, 3, 4, 5, 6])
+    run("moe_combine_backward", ["parts", "inverse", "weights", "dy"], outputs=["dparts=p", "dweights=w"])
+    assert read_npy("p")[2] == [0.5, 1, 0.5, 1, 1.5, 2, 1.5, 2, 2.5, 3, 0, 0]
+    assert read_npy("w")[2] == [2, 8, 32, 46, 94, 0]
 
 
 if __name__ == "__main__":

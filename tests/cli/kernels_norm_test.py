@@ -55,5 +55,13 @@ def test_cross_entropy():
         run("cross_entropy_backward", ("logits", "targets", "lse", "dloss=loss"), *words, outputs=("dlogits",))
 
 
+def test_linear_cross_entropy():
+    write_floats("x", "<f2", 5, 24)
+    write_floats("w", "<f2", 40, 24)
+    write_npy("targets", "<i8", (5,), [0, 39, -100, 7, 7])
+    run("linear_cross_entropy", ("x", "w", "targets"), "--opt", "softcap=5", outputs=("loss", "lse", "dx", "dw"))
+    assert read_npy("loss")[1] == () and read_npy("dx")[1] == (5, 24) and read_npy("dw")[:2] == ("<f4", (40, 24))
+
+
 if __name__ == "__main__":
     main(globals())

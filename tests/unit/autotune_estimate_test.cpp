@@ -30,8 +30,8 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
     const ResourceEstimate estimate = estimateOf(candidate.launch, target);
     runtime::CodeAccess::trace(candidate.launch, target, [&](mlir::ModuleOp module) {
       SCOPED_TRACE(target.name + " " + candidate.what);
-      llvm::Expected<Artifact> artifact =
-          compile(module, target, runtime::LaunchAccess::options(candidate.launch), CodeFor::VirtualDevice);
+      llvm::Expected<Artifact> artifact = compile(
+          module, target, runtime::LaunchAccess::options(candidate.launch), CodeFor::VirtualDevice);
       if (!artifact) {
         EXPECT_FALSE(estimate.excess.empty());
         return llvm::consumeError(artifact.takeError());

@@ -3,7 +3,7 @@ import torch
 
 from case import DEVICE, PYTORCH, NoPeer, make
 
-from . import attention, collection, elements, positions, products, rows, sampling, sequences  # noqa: F401
+from . import attention, collection, elements, experts, positions, products, rows, sampling, sequences  # noqa: F401
 
 
 def gradients(c):

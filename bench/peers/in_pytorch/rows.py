@@ -4,6 +4,8 @@ import functools
 import torch
 import torch.nn.functional as F
 
+from torch.utils.checkpoint import checkpoint
+
 from case import PYTORCH, peer
 
 aten = torch.ops.aten
@@ -55,3 +57,30 @@ def _(c):
     loss = functools.partial(F.cross_entropy, reduction=c.choice("reduction", "mean"), label_smoothing=c.number("label_smoothing"),
                              ignore_index=c.integer("ignore_index", -100))  # fmt: skip
     return lambda logits, targets: loss(logits.flatten(0, -2), targets.flatten().long()), ["logits", "targets"]
+
+
+@peer(PYTORCH, "linear_cross_entropy")
+def _(c):
+    c.require(c.number("softcap") == 0 and c.number("lse_square") == 0 and "dloss" not in c, "an option PyTorch has not")
+    reduction, smoothing = c.choice("reduction", "mean"), c.number("label_smoothing")
+    c.require(reduction == "mean", "another reduction")
+
+    def loss(x, w, targets):
+        """In chunks whose logits are made again for the gradients, which is how PyTorch does without all of them."""
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        total, count = 0.0, (targets != c.integer("ignore_index", -100)).sum()
+        with torch.enable_grad():
+            for part, target in zip(x.split(4096), targets.long().split(4096)):
+                def of(a, b, t):
+                    logits = (a @ b.T).float() * c.number("scale", 1)
+                    return F.cross_entropy(logits, t, ignore_index=c.integer("ignore_index", -100), label_smoothing=smoothing,
+                                           reduction="sum")  # fmt: skip
+                one = checkpoint(of, part, w, target, use_reentrant=False)
+                total = total + one / count
+            dx, dw = torch.autograd.grad(total, (x, w))
+        return total.detach(), dx, dw
+
+    c.remark("the gradients too")
+    for name in ("lse", "logprob"):
+        c.outputs.pop(name, None)
+    return loss, ["x", "w", "targets"]

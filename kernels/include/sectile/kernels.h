@@ -317,6 +317,48 @@ detail::KernelOutput<T, N> cross_entropy_backward(
       .template as<std::remove_const_t<T>, N>();
 }
 
+struct LinearCrossEntropyOptions {
+  LossReduction reduction = LossReduction::mean; // over no targets 0
+  std::int64_t ignore_index = -100;              // a target without loss and gradient
+  double label_smoothing = 0;                    // from 0 to 1
+  double lse_square = 0;                         // times lse^2 is added to a token's loss
+  double softcap = 0;                            // c: logits become c tanh(logits / c)
+  double scale = 1;                              // of the logits
+  std::optional<AnyTensor> dloss = {};           // [N] of floats, with LossReduction::none
+};
+template <class T> struct LinearCrossEntropyOutputs {
+  Tensor<float, 1> loss;         // [N]; of one element with mean and sum
+  Tensor<float, 1> lse, logprob; // [N]; the logarithm of each target's probability
+  Tensor<T, 2> dx;               // [N, H]
+  Tensor<float, 2> dw;           // [V, H]
+};
+
+namespace detail {
+NamedTensors runLinearCrossEntropy(const Stream &stream, NamedTensors inputs,
+                                   const LinearCrossEntropyOptions &options, NamedTensors outputs);
+}
+
+// The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
+// half, bfloat16 or float, targets [N] of int64 or int32.
+template <class T, class Target>
+LinearCrossEntropyOutputs<std::remove_const_t<T>> linear_cross_entropy(
+    const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 2> &w,
+    const Tensor<Target, 1> &targets, const LinearCrossEntropyOptions &options = {},
+    const detail::KernelTo<LinearCrossEntropyOutputs<std::remove_const_t<T>>> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"loss", to->loss},
+             {"lse", to->lse},
+             {"logprob", to->logprob},
+             {"dx", to->dx},
+             {"dw", to->dw}};
+  const NamedTensors out = detail::runLinearCrossEntropy(
+      stream, {{"x", x}, {"w", w}, {"targets", targets}}, options, given);
+  return {out.at("loss").as<float, 1>(), out.at("lse").as<float, 1>(),
+          out.at("logprob").as<float, 1>(), out.at("dx").template as<std::remove_const_t<T>, 2>(),
+          out.at("dw").as<float, 2>()};
+}
+
 // Rotary positions -------------------------------------------------------------------------------
 
 // How the frequencies f of a rotation are scaled for contexts longer than those of the training,

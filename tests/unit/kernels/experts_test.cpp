@@ -179,6 +179,20 @@ TEST_P(Experts, SumsInTheOrderOfChoices) {
   EXPECT_THAT(run(device, filled)[0].to_double(), ElementsAre(1, 2));
 }
 
+TEST_P(Experts, GradientsOfSums) {
+  for (std::int64_t choices : {0, 1, 3, 5})
+    for (std::int64_t n : {1, 33, 300})
+      for (const std::vector<std::string> &with :
+           std::vector<std::vector<std::string>>{{}, {"weights"}})
+        expectRight(device, {"moe_combine_backward",
+                             {{"T", 21}, {"M", 70}, {"C", choices}, {"N", n}},
+                             {},
+                             with,
+                             "f16"});
+  expectRight(device, {"moe_combine_backward", {{"T", 0}}, {}, {"weights"}, "f32"});
+  expectRightWithStrides(device, {"moe_combine_backward", {}, {}, {"weights"}, "bf16"});
+}
+
 // From logits to tokens' sums: the same as each token's experts one by one, on the host.
 TEST_P(Experts, TheChainIsEachTokensExperts) {
   const std::int64_t tokens = 37, experts = 6, k = 2, width = 24, inner = 32;
@@ -287,6 +301,9 @@ TEST(ExpertErrors, SayWhatWouldDo) {
   expectRefused({"moe_up", {{"G", 0}}}, "there are rows, but there is no expert");
   FilledCall filled = fill({"moe_up"});
   filled.inputs[filled.call.index("rows")].as<std::int32_t>()[0] = 40;
+  EXPECT_THROW(checkContents(filled.call, filled.inputs), InputError);
+  filled = fill({"moe_combine_backward"});
+  filled.inputs[1].as<std::int32_t>()[0] = filled.inputs[1].as<std::int32_t>()[1] = 7;
   EXPECT_THROW(checkContents(filled.call, filled.inputs), InputError);
   filled = fill({"moe_combine"});
   filled.inputs[1].as<std::int32_t>()[0] = 60;

@@ -559,274 +559,313 @@ TEST_P(Typed, LatentAttentionAsInTheDocs) {
         EXPECT_NEAR(static_cast<float>(got[(t * 3 + h) * 24 + d]), wanted,
                     2e-3 * (1 + std::abs(wanted)));
       }
+}
 
-  TEST_P(Typed, Sampling) {
-    const auto logits = numbers<half>({4, 70});
-    const auto whole = [&](std::vector<std::int32_t> values) {
-      return tensor(device.upload(values),
-                    {detail::Length(static_cast<std::int64_t>(values.size()))});
-    };
-    const auto ks = whole({0, 3, 1, 70});
-    const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, -1, 5, 5}), {4}),
-               lengths = tensor(device.upload(std::vector<std::int64_t>{0, 9, 2, 3}), {4});
-    const auto ps = tensor(device.upload(std::vector<float>{0.5f, 1, 1, 0.25f}), {4});
-    const auto counts = tensor(device.upload(std::vector<std::int32_t>(280, 1)), {4, 70});
-    const SampleOptions options{.temperature = 0.5,
-                                .cut = {.top_k = 9, .joint = true, .top_ks = ks, .top_ps = ps},
-                                .min_p = 0.001,
-                                .repetition = 1.25,
-                                .frequency = 0.5,
-                                .presence = 0.125,
-                                .counts = counts,
-                                .random = {.seed = 7, .seeds = seeds, .offsets = lengths},
-                                .logprobs = true};
-    const NamedTensors named = run_kernel(stream, "sample",
-                                          {{"logits", logits},
-                                           {"top_ks", ks},
-                                           {"top_ps", ps},
-                                           {"counts", counts},
-                                           {"seeds", seeds},
-                                           {"offsets", lengths}},
-                                          {{"temperature", "0.5"},
-                                           {"order", "joint"},
-                                           {"min_p", "0.001"},
-                                           {"repetition", "1.25"},
-                                           {"frequency", "0.5"},
-                                           {"presence", "0.125"},
-                                           {"logprobs", "true"}});
-    const Sampled to{room<std::int32_t>({4}), room({4}), room<std::int32_t>({4})};
-    expectPlace(sample(stream, logits, options, to).token, to.token);
-    for (const auto &out : {sample(stream, logits, options), to}) {
-      expectSame(out.token, named, "token");
-      expectSame(*out.logprob, named, "logprob");
-      expectSame(*out.rank, named, "rank");
+TEST_P(Typed, Sampling) {
+  const auto logits = numbers<half>({4, 70});
+  const auto whole = [&](std::vector<std::int32_t> values) {
+    return tensor(device.upload(values),
+                  {detail::Length(static_cast<std::int64_t>(values.size()))});
+  };
+  const auto ks = whole({0, 3, 1, 70});
+  const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, -1, 5, 5}), {4}),
+             lengths = tensor(device.upload(std::vector<std::int64_t>{0, 9, 2, 3}), {4});
+  const auto ps = tensor(device.upload(std::vector<float>{0.5f, 1, 1, 0.25f}), {4});
+  const auto counts = tensor(device.upload(std::vector<std::int32_t>(280, 1)), {4, 70});
+  const SampleOptions options{.temperature = 0.5,
+                              .cut = {.top_k = 9, .joint = true, .top_ks = ks, .top_ps = ps},
+                              .min_p = 0.001,
+                              .repetition = 1.25,
+                              .frequency = 0.5,
+                              .presence = 0.125,
+                              .counts = counts,
+                              .random = {.seed = 7, .seeds = seeds, .offsets = lengths},
+                              .logprobs = true};
+  const NamedTensors named = run_kernel(stream, "sample",
+                                        {{"logits", logits},
+                                         {"top_ks", ks},
+                                         {"top_ps", ps},
+                                         {"counts", counts},
+                                         {"seeds", seeds},
+                                         {"offsets", lengths}},
+                                        {{"temperature", "0.5"},
+                                         {"order", "joint"},
+                                         {"min_p", "0.001"},
+                                         {"repetition", "1.25"},
+                                         {"frequency", "0.5"},
+                                         {"presence", "0.125"},
+                                         {"logprobs", "true"}});
+  const Sampled to{room<std::int32_t>({4}), room({4}), room<std::int32_t>({4})};
+  expectPlace(sample(stream, logits, options, to).token, to.token);
+  for (const auto &out : {sample(stream, logits, options), to}) {
+    expectSame(out.token, named, "token");
+    expectSame(*out.logprob, named, "logprob");
+    expectSame(*out.rank, named, "rank");
+  }
+  EXPECT_FALSE(sample(stream, logits).rank);
+  EXPECT_EQ(message<LaunchError>([&] { sample(stream, logits, {}, {{room<std::int32_t>({5})}}); }),
+            "sample: token is given as i32 [5], but is i32 [4]");
+
+  const auto probs = softmax(stream, numbers({4, 70}));
+  const auto kept = room({4, 70});
+  expectPlace(renormalize(stream, probs, {.top_k = 5, .top_p = 0.5}, kept), kept);
+  expectSame(
+      kept,
+      run_kernel(stream, "renormalize", {{"probs", probs}}, {{"top_k", "5"}, {"top_p", "0.5"}}),
+      "y");
+
+  const auto drafts = tensor(device.upload(std::vector<std::int32_t>{3, 9}), {2, 1});
+  const auto target = tensor(device.upload(probs.download()), {2, 2, 70});
+  std::vector<float> some = kept.download();
+  some.resize(2 * 70);
+  const auto drafted = tensor(device.upload(some), {2, 1, 70});
+  const auto u = tensor(device.upload(std::vector<float>{0.25f, 0.75f}), {2, 1});
+  const NamedTensors verified = run_kernel(
+      stream, "speculative_verify",
+      {{"draft_tokens", drafts}, {"target_probs", target}, {"u", u}, {"draft_probs", drafted}},
+      {{"seed", "3"}});
+  const auto out = speculative_verify(stream, drafts, target, u, drafted, {.seed = 3});
+  expectSame(out.tokens, verified, "tokens");
+  expectSame(out.accepted, verified, "accepted");
+  expectSame(out.emitted, verified, "emitted");
+}
+
+TEST_P(Typed, SamplingAsInTheDocs) {
+  const auto logits = numbers({2, 70});
+  const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, 1}), {2}),
+             lengths = tensor(device.upload(std::vector<std::int64_t>{4, 4}), {2});
+  // [sampling]
+  SampleOptions options{.temperature = 0.7, .cut = {.top_k = 20, .top_p = 0.95}};
+  options.random = {.seeds = seeds, .offsets = lengths}; // of each request, on the device
+  auto [token, logprob, rank] = sample(stream, logits, options);
+  // [/sampling]
+  EXPECT_FALSE(logprob || rank);
+  const auto first = token.download();
+  EXPECT_GE(first[0], 0);
+  EXPECT_LT(first[0], 70);
+}
+
+TEST_P(Typed, LinearCrossEntropy) {
+  const auto x = numbers<half>({5, 24}), w = numbers<half>({40, 24}, 2);
+  const auto targets = tensor(device.upload(std::vector<std::int32_t>{0, 39, 7, -1, 12}), {5});
+  const auto dloss = numbers({5}, 3);
+  const NamedTensors inputs{{"x", x}, {"w", w}, {"targets", targets}};
+  for (const auto &[reduction, name] : {std::pair{LossReduction::mean, "mean"},
+                                        {LossReduction::sum, "sum"},
+                                        {LossReduction::none, "none"}}) {
+    const bool isNone = reduction == LossReduction::none;
+    LinearCrossEntropyOptions options{.reduction = reduction,
+                                      .ignore_index = -1,
+                                      .label_smoothing = 0.125,
+                                      .lse_square = 0.25,
+                                      .softcap = 4,
+                                      .scale = 0.5};
+    NamedTensors all = inputs;
+    if (isNone) {
+      options.dloss = dloss;
+      all.emplace("dloss", dloss);
     }
-    EXPECT_FALSE(sample(stream, logits).rank);
-    EXPECT_EQ(
-        message<LaunchError>([&] { sample(stream, logits, {}, {{room<std::int32_t>({5})}}); }),
-        "sample: token is given as i32 [5], but is i32 [4]");
-
-    const auto probs = softmax(stream, numbers({4, 70}));
-    const auto kept = room({4, 70});
-    expectPlace(renormalize(stream, probs, {.top_k = 5, .top_p = 0.5}, kept), kept);
-    expectSame(
-        kept,
-        run_kernel(stream, "renormalize", {{"probs", probs}}, {{"top_k", "5"}, {"top_p", "0.5"}}),
-        "y");
-
-    const auto drafts = tensor(device.upload(std::vector<std::int32_t>{3, 9}), {2, 1});
-    const auto target = tensor(device.upload(probs.download()), {2, 2, 70});
-    std::vector<float> some = kept.download();
-    some.resize(2 * 70);
-    const auto drafted = tensor(device.upload(some), {2, 1, 70});
-    const auto u = tensor(device.upload(std::vector<float>{0.25f, 0.75f}), {2, 1});
-    const NamedTensors verified = run_kernel(
-        stream, "speculative_verify",
-        {{"draft_tokens", drafts}, {"target_probs", target}, {"u", u}, {"draft_probs", drafted}},
-        {{"seed", "3"}});
-    const auto out = speculative_verify(stream, drafts, target, u, drafted, {.seed = 3});
-    expectSame(out.tokens, verified, "tokens");
-    expectSame(out.accepted, verified, "accepted");
-    expectSame(out.emitted, verified, "emitted");
-  }
-
-  TEST_P(Typed, SamplingAsInTheDocs) {
-    const auto logits = numbers({2, 70});
-    const auto seeds = tensor(device.upload(std::vector<std::int64_t>{1, 1}), {2}),
-               lengths = tensor(device.upload(std::vector<std::int64_t>{4, 4}), {2});
-    // [sampling]
-    SampleOptions options{.temperature = 0.7, .cut = {.top_k = 20, .top_p = 0.95}};
-    options.random = {.seeds = seeds, .offsets = lengths}; // of each request, on the device
-    auto [token, logprob, rank] = sample(stream, logits, options);
-    // [/sampling]
-    EXPECT_FALSE(logprob || rank);
-    const auto first = token.download();
-    EXPECT_GE(first[0], 0);
-    EXPECT_LT(first[0], 70);
-  }
-
-  TEST_P(Typed, MixtureOfExperts) {
-    const auto logits = numbers({6, 8});
-    const auto bias = numbers({8}, 3);
-    const NamedTensors routed =
-        run_kernel(stream, "moe_route", {{"logits", logits}, {"bias", bias}},
-                   {{"k", "3"},
-                    {"scoring", "sigmoid"},
-                    {"n_group", "4"},
-                    {"topk_group", "2"},
-                    {"renormalize", "true"},
-                    {"scale", "2.5"}});
-    const MoeRouteOptions options{.k = 3,
-                                  .scoring = MoeScoring::sigmoid,
-                                  .bias = bias,
-                                  .n_group = 4,
-                                  .topk_group = 2,
-                                  .renormalize = true,
-                                  .scale = 2.5};
-    const MoeRouted to{room({6, 3}), room<std::int32_t>({6, 3})};
-    expectPlace(moe_route(stream, logits, options, to).weights, to.weights);
-    for (const auto &out : {moe_route(stream, logits, options), to}) {
-      expectSame(out.weights, routed, "weights");
-      expectSame(out.experts, routed, "experts");
+    NamedTensors named = run_kernel(stream, "linear_cross_entropy", all,
+                                    {{"reduction", name},
+                                     {"ignore_index", "-1"},
+                                     {"label_smoothing", "0.125"},
+                                     {"lse_square", "0.25"},
+                                     {"softcap", "4"},
+                                     {"scale", "0.5"}});
+    if (!isNone)
+      named.at("loss").extents = named.at("loss").strides = {1};
+    const LinearCrossEntropyOutputs<half> to{isNone ? room({5}) : room({1}), room({5}), room({5}),
+                                             room<half>({5, 24}), room({40, 24})};
+    expectPlace(linear_cross_entropy(stream, x, w, targets, options, to).dw, to.dw);
+    for (const auto &out : {linear_cross_entropy(stream, x, w, targets, options), to}) {
+      expectSame(out.loss, named, "loss");
+      expectSame(out.lse, named, "lse");
+      expectSame(out.logprob, named, "logprob");
+      expectSame(out.dx, named, "dx");
+      expectSame(out.dw, named, "dw");
     }
-    for (const auto &[scoring, name] :
-         {std::pair{MoeScoring::softmax, "softmax"}, {MoeScoring::chosen, "chosen"}})
-      expectSame(moe_route(stream, logits, {.scoring = scoring}).weights,
-                 run_kernel(stream, "moe_route", {{"logits", logits}}, {{"scoring", name}}),
-                 "weights");
-
-    const NamedTensors placed = run_kernel(stream, "moe_permute", {{"experts", to.experts}},
-                                           {{"count", "5"}, {"first", "1"}});
-    const MoePlaces places = moe_permute(stream, to.experts, {.count = 5, .first = 1});
-    expectSame(places.counts, placed, "counts");
-    expectSame(places.offsets, placed, "offsets");
-    expectSame(places.order, placed, "order");
-    expectSame(places.tokens, placed, "tokens");
-    expectSame(places.inverse, placed, "inverse");
-
-    const MoePlaces all = moe_permute(stream, to.experts, {.count = 8});
-    const auto x = numbers({6, 24}), ofUp = numbers({8, 32}, 4);
-    const auto up = numbers({8, 32, 24}, 2);
-    for (const auto &[gate, name] : {std::pair{MoeGate::none, "none"},
-                                     {MoeGate::interleaved, "interleaved"},
-                                     {MoeGate::concatenated, "concatenated"}})
-      expectSame(moe_up(stream, x, up, all.counts, all.tokens, {.gate = gate, .trans_w = true}),
-                 run_kernel(stream, "moe_up",
-                            {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}},
-                            {{"gate", name}, {"trans_w", "true"}}),
-                 "h");
-    const auto h = room({18, 16});
-    expectPlace(moe_up(stream, x, up, all.counts, all.tokens,
-                       {.gate = MoeGate::interleaved,
-                        .alpha = 1.5,
-                        .limit = 0.75,
-                        .up_offset = 1,
-                        .bias = ofUp,
-                        .trans_w = true},
-                       h),
-                h);
-    expectSame(
-        h,
-        run_kernel(
-            stream, "moe_up",
-            {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}, {"bias", ofUp}},
-            {{"gate", "interleaved"},
-             {"alpha", "1.5"},
-             {"limit", "0.75"},
-             {"up_offset", "1"},
-             {"trans_w", "true"}}),
-        "h");
-    const auto down = numbers({8, 16, 24}, 5);
-    const auto ofDown = numbers({8, 24}, 6), addend = numbers({6, 24});
-    const auto y = room({6, 24});
-    expectPlace(moe_down(stream, h, down, all.counts, all.inverse, to.weights,
-                         {.bias = ofDown, .addend = addend}, y),
-                y);
-    expectSame(y,
-               run_kernel(stream, "moe_down",
-                          {{"h", h},
-                           {"w", down},
-                           {"counts", all.counts},
-                           {"inverse", all.inverse},
-                           {"weights", to.weights},
-                           {"bias", ofDown},
-                           {"addend", addend}}),
-               "y");
   }
+}
 
-  TEST_P(Typed, MixtureOfExpertsAsInTheDocs) {
-    const auto logits = numbers({6, 4}), x = numbers({6, 24});
-    const auto up = numbers({4, 24, 32}, 2), down = numbers({4, 16, 24}, 5);
-    // [experts]
-    const auto [weights, experts] = moe_route(stream, logits, {.k = 2, .renormalize = true});
-    const auto places = moe_permute(stream, experts, {.count = 4});
-    const auto h = moe_up(stream, x, up, places.counts, places.tokens);
-    const auto y = moe_down(stream, h, down, places.counts, places.inverse, weights);
-    // [/experts]
-    EXPECT_EQ(y.extents(), x.extents());
-    EXPECT_TRUE(std::isfinite(y.download()[0]));
+TEST_P(Typed, MixtureOfExperts) {
+  const auto logits = numbers({6, 8});
+  const auto bias = numbers({8}, 3);
+  const NamedTensors routed = run_kernel(stream, "moe_route", {{"logits", logits}, {"bias", bias}},
+                                         {{"k", "3"},
+                                          {"scoring", "sigmoid"},
+                                          {"n_group", "4"},
+                                          {"topk_group", "2"},
+                                          {"renormalize", "true"},
+                                          {"scale", "2.5"}});
+  const MoeRouteOptions options{.k = 3,
+                                .scoring = MoeScoring::sigmoid,
+                                .bias = bias,
+                                .n_group = 4,
+                                .topk_group = 2,
+                                .renormalize = true,
+                                .scale = 2.5};
+  const MoeRouted to{room({6, 3}), room<std::int32_t>({6, 3})};
+  expectPlace(moe_route(stream, logits, options, to).weights, to.weights);
+  for (const auto &out : {moe_route(stream, logits, options), to}) {
+    expectSame(out.weights, routed, "weights");
+    expectSame(out.experts, routed, "experts");
   }
+  for (const auto &[scoring, name] :
+       {std::pair{MoeScoring::softmax, "softmax"}, {MoeScoring::chosen, "chosen"}})
+    expectSame(moe_route(stream, logits, {.scoring = scoring}).weights,
+               run_kernel(stream, "moe_route", {{"logits", logits}}, {{"scoring", name}}),
+               "weights");
 
-  TEST_P(Typed, RmsNormQuantAsInTheDocs) {
-    const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
-    const auto w = numbers<half>({200}, 3);
-    const auto wanted =
-        run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
-    // [rms_norm_quant]
-    auto out = run_kernel(stream, "rms_norm_quant", {{"x", x}, {"w", w}, {"residual", residual}},
-                          {{"granularity", "group"}}, {{"h", residual}});
-    auto y = out.at("y").as<float8_e4m3, 2>();
-    auto scales = out.at("scales").as<float, 2>(); // for scaled_matmul
-    // [/rms_norm_quant]
-    expectSame(residual, wanted, "h");
-    EXPECT_EQ(y.extents(), x.extents());
-    EXPECT_EQ(scales.extents(), (std::array<std::int64_t, 2>{3, 2}));
+  const NamedTensors placed = run_kernel(stream, "moe_permute", {{"experts", to.experts}},
+                                         {{"count", "5"}, {"first", "1"}});
+  const MoePlaces places = moe_permute(stream, to.experts, {.count = 5, .first = 1});
+  expectSame(places.counts, placed, "counts");
+  expectSame(places.offsets, placed, "offsets");
+  expectSame(places.order, placed, "order");
+  expectSame(places.tokens, placed, "tokens");
+  expectSame(places.inverse, placed, "inverse");
+
+  const MoePlaces all = moe_permute(stream, to.experts, {.count = 8});
+  const auto x = numbers({6, 24}), ofUp = numbers({8, 32}, 4);
+  const auto up = numbers({8, 32, 24}, 2);
+  for (const auto &[gate, name] : {std::pair{MoeGate::none, "none"},
+                                   {MoeGate::interleaved, "interleaved"},
+                                   {MoeGate::concatenated, "concatenated"}})
+    expectSame(moe_up(stream, x, up, all.counts, all.tokens, {.gate = gate, .trans_w = true}),
+               run_kernel(stream, "moe_up",
+                          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}},
+                          {{"gate", name}, {"trans_w", "true"}}),
+               "h");
+  const auto h = room({18, 16});
+  expectPlace(moe_up(stream, x, up, all.counts, all.tokens,
+                     {.gate = MoeGate::interleaved,
+                      .alpha = 1.5,
+                      .limit = 0.75,
+                      .up_offset = 1,
+                      .bias = ofUp,
+                      .trans_w = true},
+                     h),
+              h);
+  expectSame(
+      h,
+      run_kernel(
+          stream, "moe_up",
+          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}, {"bias", ofUp}},
+          {{"gate", "interleaved"},
+           {"alpha", "1.5"},
+           {"limit", "0.75"},
+           {"up_offset", "1"},
+           {"trans_w", "true"}}),
+      "h");
+  const auto down = numbers({8, 16, 24}, 5);
+  const auto ofDown = numbers({8, 24}, 6), addend = numbers({6, 24});
+  const auto y = room({6, 24});
+  expectPlace(moe_down(stream, h, down, all.counts, all.inverse, to.weights,
+                       {.bias = ofDown, .addend = addend}, y),
+              y);
+  expectSame(y,
+             run_kernel(stream, "moe_down",
+                        {{"h", h},
+                         {"w", down},
+                         {"counts", all.counts},
+                         {"inverse", all.inverse},
+                         {"weights", to.weights},
+                         {"bias", ofDown},
+                         {"addend", addend}}),
+             "y");
+}
+
+TEST_P(Typed, MixtureOfExpertsAsInTheDocs) {
+  const auto logits = numbers({6, 4}), x = numbers({6, 24});
+  const auto up = numbers({4, 24, 32}, 2), down = numbers({4, 16, 24}, 5);
+  // [experts]
+  const auto [weights, experts] = moe_route(stream, logits, {.k = 2, .renormalize = true});
+  const auto places = moe_permute(stream, experts, {.count = 4});
+  const auto h = moe_up(stream, x, up, places.counts, places.tokens);
+  const auto y = moe_down(stream, h, down, places.counts, places.inverse, weights);
+  // [/experts]
+  EXPECT_EQ(y.extents(), x.extents());
+  EXPECT_TRUE(std::isfinite(y.download()[0]));
+}
+
+TEST_P(Typed, RmsNormQuantAsInTheDocs) {
+  const auto x = numbers<half>({3, 200}), residual = numbers<half>({3, 200}, 2);
+  const auto w = numbers<half>({200}, 3);
+  const auto wanted = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
+  // [rms_norm_quant]
+  auto out = run_kernel(stream, "rms_norm_quant", {{"x", x}, {"w", w}, {"residual", residual}},
+                        {{"granularity", "group"}}, {{"h", residual}});
+  auto y = out.at("y").as<float8_e4m3, 2>();
+  auto scales = out.at("scales").as<float, 2>(); // for scaled_matmul
+  // [/rms_norm_quant]
+  expectSame(residual, wanted, "h");
+  EXPECT_EQ(y.extents(), x.extents());
+  EXPECT_EQ(scales.extents(), (std::array<std::int64_t, 2>{3, 2}));
+}
+
+TEST_P(Typed, Conv2d) {
+  const auto x = numbers({2, 4, 7, 8}), w = numbers({6, 2, 3, 2}, 2), dy = numbers({2, 6, 4, 4}, 4);
+  const auto b = numbers({6}, 3);
+  const KernelOptions words{{"stride_h", "2"}, {"stride_w", "2"},     {"pad_h", "2"},
+                            {"pad_w", "1"},    {"dilation_h", "2"},   {"dilation_w", "3"},
+                            {"groups", "2"},   {"precision", "exact"}};
+  const Conv2dOptions options{.stride_h = 2,
+                              .stride_w = 2,
+                              .pad_h = 2,
+                              .pad_w = 1,
+                              .dilation_h = 2,
+                              .dilation_w = 3,
+                              .groups = 2,
+                              .exact = true,
+                              .b = b};
+  const NamedTensors named = run_kernel(stream, "conv2d", {{"x", x}, {"w", w}, {"b", b}}, words);
+  const auto y = conv2d(stream, x, w, options);
+  expectSame(y, named, "y");
+  ASSERT_EQ(y.extents(), dy.extents());
+  const auto to = room({2, 6, 4, 4});
+  expectPlace(conv2d(stream, x, w, options, to), to);
+  expectSame(to, named, "y");
+  EXPECT_EQ(message<LaunchError>([&] { conv2d(stream, x, w, options, room({2, 6, 4, 5})); }),
+            "conv2d: y is given as f32 [2, 6, 4, 5], but is f32 [2, 6, 4, 4]");
+  const auto images = numbers({2, 7, 8, 4}), filters = numbers({6, 3, 2, 4}, 2);
+  expectSame(conv2d(stream, images, filters, {.nhwc = true}),
+             run_kernel(stream, "conv2d", {{"x", images}, {"w", filters}}, {{"layout", "nhwc"}}),
+             "y");
+
+  const NamedTensors gradients =
+      run_kernel(stream, "conv2d_backward", {{"x", x}, {"w", w}, {"b", b}, {"dy", dy}}, words);
+  const Conv2dGradients<float> places{room({2, 4, 7, 8}), room({6, 2, 3, 2}), room({6})};
+  expectPlace(*conv2d_backward(stream, x, w, dy, options, places).db, *places.db);
+  for (const auto &out : {conv2d_backward(stream, x, w, dy, options), places}) {
+    expectSame(out.dx, gradients, "dx");
+    expectSame(out.dw, gradients, "dw");
+    expectSame(*out.db, gradients, "db");
   }
+  EXPECT_EQ(message<LaunchError>([&] {
+              conv2d_backward(stream, x, w, dy, options, {{places.dx, places.dx, places.db}});
+            }),
+            "conv2d_backward: dw is given as f32 [2, 4, 7, 8], but is f32 [6, 2, 3, 2]");
+}
 
-  TEST_P(Typed, Conv2d) {
-    const auto x = numbers({2, 4, 7, 8}), w = numbers({6, 2, 3, 2}, 2),
-               dy = numbers({2, 6, 4, 4}, 4);
-    const auto b = numbers({6}, 3);
-    const KernelOptions words{{"stride_h", "2"}, {"stride_w", "2"},     {"pad_h", "2"},
-                              {"pad_w", "1"},    {"dilation_h", "2"},   {"dilation_w", "3"},
-                              {"groups", "2"},   {"precision", "exact"}};
-    const Conv2dOptions options{.stride_h = 2,
-                                .stride_w = 2,
-                                .pad_h = 2,
-                                .pad_w = 1,
-                                .dilation_h = 2,
-                                .dilation_w = 3,
-                                .groups = 2,
-                                .exact = true,
-                                .b = b};
-    const NamedTensors named = run_kernel(stream, "conv2d", {{"x", x}, {"w", w}, {"b", b}}, words);
-    const auto y = conv2d(stream, x, w, options);
-    expectSame(y, named, "y");
-    ASSERT_EQ(y.extents(), dy.extents());
-    const auto to = room({2, 6, 4, 4});
-    expectPlace(conv2d(stream, x, w, options, to), to);
-    expectSame(to, named, "y");
-    EXPECT_EQ(message<LaunchError>([&] { conv2d(stream, x, w, options, room({2, 6, 4, 5})); }),
-              "conv2d: y is given as f32 [2, 6, 4, 5], but is f32 [2, 6, 4, 4]");
-    const auto images = numbers({2, 7, 8, 4}), filters = numbers({6, 3, 2, 4}, 2);
-    expectSame(conv2d(stream, images, filters, {.nhwc = true}),
-               run_kernel(stream, "conv2d", {{"x", images}, {"w", filters}}, {{"layout", "nhwc"}}),
-               "y");
+// [example]
+// One step of a layer, in memory that the caller has.
+void block(const Stream &stream, const Tensor<half, 2> &x, const Tensor<half, 1> &w,
+           const Tensor<half, 2> &up, const Tensor<half, 2> &to) {
+  const auto normed = rms_norm(stream, x, {.w = w});
+  matmul(stream, normed.y, up, {.activation = MatmulActivation::silu, .residual = x}, to);
+}
+// [/example]
 
-    const NamedTensors gradients =
-        run_kernel(stream, "conv2d_backward", {{"x", x}, {"w", w}, {"b", b}, {"dy", dy}}, words);
-    const Conv2dGradients<float> places{room({2, 4, 7, 8}), room({6, 2, 3, 2}), room({6})};
-    expectPlace(*conv2d_backward(stream, x, w, dy, options, places).db, *places.db);
-    for (const auto &out : {conv2d_backward(stream, x, w, dy, options), places}) {
-      expectSame(out.dx, gradients, "dx");
-      expectSame(out.dw, gradients, "dw");
-      expectSame(*out.db, gradients, "db");
-    }
-    EXPECT_EQ(message<LaunchError>([&] {
-                conv2d_backward(stream, x, w, dy, options, {{places.dx, places.dx, places.db}});
-              }),
-              "conv2d_backward: dw is given as f32 [2, 4, 7, 8], but is f32 [6, 2, 3, 2]");
-  }
-
-  // [example]
-  // One step of a layer, in memory that the caller has.
-  void block(const Stream &stream, const Tensor<half, 2> &x, const Tensor<half, 1> &w,
-             const Tensor<half, 2> &up, const Tensor<half, 2> &to) {
-    const auto normed = rms_norm(stream, x, {.w = w});
-    matmul(stream, normed.y, up, {.activation = MatmulActivation::silu, .residual = x}, to);
-  }
-  // [/example]
-
-  TEST_P(Typed, CallsMakeAStep) {
-    const auto x = numbers<half>({16, 32}), up = numbers<half>({32, 32}, 2);
-    const auto w = numbers<half>({32}, 3);
-    const auto to = room<half>({16, 32});
-    block(stream, x, w, up, to);
-    const NamedTensors normed = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}});
-    expectSame(to,
-               run_kernel(stream, "matmul", {{"a", normed.at("y")}, {"b", up}, {"residual", x}},
-                          {{"activation", "silu"}}),
-               "c");
-  }
+TEST_P(Typed, CallsMakeAStep) {
+  const auto x = numbers<half>({16, 32}), up = numbers<half>({32, 32}, 2);
+  const auto w = numbers<half>({32}, 3);
+  const auto to = room<half>({16, 32});
+  block(stream, x, w, up, to);
+  const NamedTensors normed = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}});
+  expectSame(to,
+             run_kernel(stream, "matmul", {{"a", normed.at("y")}, {"b", up}, {"residual", x}},
+                        {{"activation", "silu"}}),
+             "c");
+}
 
 } // namespace

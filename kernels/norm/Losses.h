@@ -1,0 +1,73 @@
+// Losses of rows as one number, and each row's share in a mean, for the kernels whose losses are
+// cross entropies.
+#pragma once
+#include <sectile/sectile.h>
+
+namespace sectile {
+
+struct MeanConfig {
+  bool mean = true;             // else the sum
+  bool ofNoneIsZero = false;    // a mean of no rows is 0, not NaN
+  int block = 4096, warps = 16; // one program: many loads in flight
+};
+SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, warps)
+
+// How many targets count.
+template <class Target>
+Float countedTargets(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored,
+                     const MeanConfig &config) {
+  const int block = config.block;
+  auto count = zeros<std::int32_t>(block);
+  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4})) {
+    auto inside = step * block + arange(0, block) < targets.extent(0);
+    auto target = cast<std::int64_t>(targets.tile(block).load(step));
+    count += cast<std::int32_t>(inside && target != ignored);
+  }
+  const auto all = cast<float>(sum(count, 0));
+  return config.ofNoneIsZero ? maximum(all, 1.0f) : all;
+}
+
+template <class Target> struct CrossEntropyMeanArguments {
+  View<const float, 1> losses;
+  View<const Target, 1> targets;
+  View<float, 1> loss;
+  Tile<std::int64_t> ignore_index;
+};
+template <class Target>
+SECTILE_STRUCT(CrossEntropyMeanArguments<Target>, losses, targets, loss, ignore_index)
+
+// The losses of all rows as one; 0/0 where no target counts.
+template <class Target>
+inline const Kernel crossEntropyMean{
+    "cross_entropy_mean", [](const CrossEntropyMeanArguments<Target> &a, const MeanConfig &config) {
+      const auto &[losses, targets, loss, ignored] = a;
+      Float count = 1.0f;
+      if (config.mean)
+        count = countedTargets(targets, ignored, config);
+      wait_dependencies(); // the losses are there now
+      auto total = zeros<float>(config.block);
+      for (auto step : range(0, cdiv(losses.extent(0), config.block), {.unroll = 4}))
+        total += losses.tile(config.block).load(step);
+      Float result = sum(total, 0);
+      if (config.mean)
+        result = result / count;
+      store(loss.ptr(), result);
+    }};
+
+template <class Target> struct CrossEntropyShareArguments {
+  View<const Target, 1> targets;
+  View<float, 1> share;
+  Tile<std::int64_t> ignore_index;
+};
+template <class Target>
+SECTILE_STRUCT(CrossEntropyShareArguments<Target>, targets, share, ignore_index)
+
+// What a row's gradient is multiplied by in a mean.
+template <class Target>
+inline const Kernel crossEntropyShare{
+    "cross_entropy_share",
+    [](const CrossEntropyShareArguments<Target> &a, const MeanConfig &config) {
+      store(a.share.ptr(), 1.0f / countedTargets(a.targets, a.ignore_index, config));
+    }};
+
+} // namespace sectile
