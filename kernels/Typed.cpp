@@ -194,6 +194,22 @@ NamedTensors detail::runRmsNorm(const Stream &stream, NamedTensors inputs,
   return run_kernel(stream, "rms_norm", inputs, {{"eps", text(options.eps)}}, outputs);
 }
 
+NamedTensors detail::runRmsNormQuant(const Stream &stream, NamedTensors inputs,
+                                     const RmsNormQuantOptions &options, DType codes,
+                                     const NamedTensors &outputs) {
+  addTensor(inputs, "w", options.w);
+  addTensor(inputs, "residual", options.residual);
+  KernelOptions words{{"eps", text(options.eps)},
+                      {"weight_offset", text(options.weight_offset)},
+                      {"out", std::string(name_of(codes))},
+                      {"scale_format", options.power_of_two ? "power_of_two" : "f32"}};
+  if (options.group) {
+    words["granularity"] = "group";
+    words["block"] = std::to_string(*options.group);
+  }
+  return run_kernel(stream, "rms_norm_quant", inputs, words, outputs);
+}
+
 NamedTensors detail::runRmsNormBackward(const Stream &stream, NamedTensors inputs,
                                         const RmsNormBackwardOptions &options,
                                         const NamedTensors &outputs) {

@@ -15,6 +15,12 @@ WIDTHS = (64, 128, 256)  # of heads
 # Extents of kernels over time: thousands of launches for the default ones.
 SMALL = {"rnn": "T=2,B=16,I=64,H=64", "gru": "T=2,B=16,I=64,H=64", "lstm": "T=2,B=16,I=64,H=64"}
 
+# Extents of kernels whose rows have widths of their own.
+SHAPES = {
+    "latent_decode": ("S=4,T=4,Hq=16", "S=4,T=4,Hq=128,page=16,max=256", "S=4,T=4,Hq=128"),
+    "latent_sparse": ("S=4,Hq=16", "S=4,Hq=128"),
+}
+
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
@@ -98,6 +104,8 @@ def cases(kernel):
     shapes = [("--shape", ",".join(f"{axis}={width}" for axis in widths)) for width in WIDTHS] if widths else [()]
     if small := SMALL.get(kernel.removesuffix("_backward")):
         shapes = [("--shape", small)]
+    if own := SHAPES.get(kernel):
+        shapes = [("--shape", shape) for shape in own]
     for part in parts(kernel):
         for shape in shapes:
             for option in options:

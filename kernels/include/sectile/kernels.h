@@ -129,6 +129,21 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
+struct RmsNormQuantOptions {
+  std::optional<AnyTensor> w = {};        // [N], elements as those of x
+  std::optional<AnyTensor> residual = {}; // as x, which it is added to first
+  double eps = 1e-6;
+  double weight_offset = 0; // added to w; 1 for Gemma
+  // Neighbours in a row that share a scale: 32, 64 or 128. All of the row if none.
+  std::optional<std::int64_t> group = {};
+  bool power_of_two = false; // scales are rounded up to powers of two
+};
+template <class Q, class T, int N> struct RmsNormQuantOutputs {
+  Tensor<Q, N> y;
+  Tensor<float, N> scales; // [..., 1], or [..., N / group], rounded up: z = y scale
+  Tensor<float, N - 1> rstd;
+  std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
+};
 struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
@@ -145,6 +160,9 @@ NamedTensors runLayerNorm(const Stream &stream, NamedTensors inputs,
                           const NamedTensors &outputs);
 NamedTensors runRmsNorm(const Stream &stream, NamedTensors inputs, const RmsNormOptions &options,
                         const NamedTensors &outputs);
+NamedTensors runRmsNormQuant(const Stream &stream, NamedTensors inputs,
+                             const RmsNormQuantOptions &options, DType codes,
+                             const NamedTensors &outputs);
 NamedTensors runRmsNormBackward(const Stream &stream, NamedTensors inputs,
                                 const RmsNormBackwardOptions &options, const NamedTensors &outputs);
 } // namespace detail
@@ -199,6 +217,23 @@ rms_norm(const Stream &stream, const Tensor<T, N> &x, const RmsNormOptions &opti
   const NamedTensors out = detail::runRmsNorm(stream, {{"x", x}}, options, given);
   return {out.at("y").as<Element, N>(), out.at("rstd").as<float, N - 1>(),
           detail::tensorIn<Element, N>(out, "h")};
+}
+
+// z = h rstd (w + weight_offset) as codes of Q, float8_e4m3, float8_e5m2 or std::int8_t, with their
+// scales. h and rstd as of rms_norm.
+template <class Q = float8_e4m3, class T, int N>
+  requires(N >= 2)
+RmsNormQuantOutputs<Q, std::remove_const_t<T>, N>
+rms_norm_quant(const Stream &stream, const Tensor<T, N> &x, const RmsNormQuantOptions &options = {},
+               const detail::KernelTo<RmsNormQuantOutputs<Q, std::remove_const_t<T>, N>> &to = {}) {
+  NamedTensors given;
+  if (to) {
+    given = {{"y", to->y}, {"scales", to->scales}, {"rstd", to->rstd}};
+    detail::addTensor(given, "h", to->h);
+  }
+  const NamedTensors out = detail::runRmsNormQuant(stream, {{"x", x}}, options, dtype_of<Q>, given);
+  return {out.at("y").as<Q, N>(), out.at("scales").as<float, N>(),
+          out.at("rstd").as<float, N - 1>(), detail::tensorIn<std::remove_const_t<T>, N>(out, "h")};
 }
 
 // Of rms_norm with the same x and w, given the gradient of y.

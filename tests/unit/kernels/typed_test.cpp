@@ -793,14 +793,32 @@ TEST_P(Typed, RmsNormQuantAsInTheDocs) {
   const auto w = numbers<half>({200}, 3);
   const auto wanted = run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}});
   // [rms_norm_quant]
-  auto out = run_kernel(stream, "rms_norm_quant", {{"x", x}, {"w", w}, {"residual", residual}},
-                        {{"granularity", "group"}}, {{"h", residual}});
-  auto y = out.at("y").as<float8_e4m3, 2>();
-  auto scales = out.at("scales").as<float, 2>(); // for scaled_matmul
+  auto [y, scales, rstd, h] =
+      rms_norm_quant(stream, x, {.w = w, .residual = residual, .group = 128});
   // [/rms_norm_quant]
-  expectSame(residual, wanted, "h");
+  expectSame(*h, wanted, "h");
+  expectSame(rstd, wanted, "rstd");
   EXPECT_EQ(y.extents(), x.extents());
   EXPECT_EQ(scales.extents(), (std::array<std::int64_t, 2>{3, 2}));
+}
+
+TEST_P(Typed, RmsNormQuant) {
+  const auto x = numbers<half>({3, 200});
+  const auto w = numbers<half>({200}, 3);
+  const auto wanted = run_kernel(
+      stream, "rms_norm_quant", {{"x", x}, {"w", w}},
+      {{"eps", "0.5"}, {"weight_offset", "1"}, {"out", "i8"}, {"scale_format", "power_of_two"}});
+  const RmsNormQuantOutputs<std::int8_t, half, 2> to{numbers<std::int8_t>({3, 200}),
+                                                     numbers<float>({3, 1}), numbers<float>({3})};
+  const auto out = rms_norm_quant<std::int8_t>(
+      stream, x, {.w = w, .eps = 0.5, .weight_offset = 1, .power_of_two = true}, to);
+  EXPECT_EQ(out.y.data(), to.y.data());
+  EXPECT_FALSE(out.h);
+  expectSame(to.y, wanted, "y");
+  expectSame(to.scales, wanted, "scales");
+  expectSame(to.rstd, wanted, "rstd");
+  EXPECT_THAT(message<LaunchError>([&] { rms_norm_quant(stream, x, {.group = 48}); }),
+              HasSubstr("block"));
 }
 
 TEST_P(Typed, Conv2d) {
