@@ -249,8 +249,6 @@ void check(const Invocation &call) {
   if (!(call.options.number("softcap") >= 0))
     refuse(call,
            "option 'softcap' is " + call.options.choice("softcap") + ", but must be at least 0");
-  if (call.has("dloss") && call.options.choice("reduction") != "none")
-    refuse(call, "dloss is of each token, which only reduction=none has");
 }
 
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
@@ -290,15 +288,15 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
     for (double &value : logprob)
       value = -value;
     HostArray dloss(DType::float32, reduction == "none" ? Shape{n} : Shape{});
-    dloss.assign(call.has("dloss")
-                     ? in[3].to_double()
-                     : std::vector<double>(static_cast<std::size_t>(dloss.count()), 1));
+    dloss.assign(std::vector<double>(static_cast<std::size_t>(dloss.count()), 1));
     const HostArray dl =
         crossEntropyBackwardReference(array, in[2], result.lse, dloss, values, arithmetic);
     auto gradient = numbers.load(dl);
+    const auto tokens = numbers.load(in[3]);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       const Number part = cap != 0 ? logits[i] / static_cast<Number>(cap) : 0;
-      gradient[i] = numbers.store(gradient[i] * static_cast<Number>(scale) * (1 - part * part));
+      gradient[i] = numbers.store(gradient[i] * static_cast<Number>(scale) * (1 - part * part) *
+                                  (tokens.empty() ? 1 : tokens[i / static_cast<std::size_t>(v)]));
     }
     std::vector<Number> dx(static_cast<std::size_t>(n * h)), dw(static_cast<std::size_t>(v * h));
     for (std::int64_t i = 0; i < n; ++i) {
@@ -338,7 +336,8 @@ KernelSpec sectile::linearCrossEntropySpec() {
         "the class of each token; another number than a class or ignore_index is an error (an "
         "assertion's)",
         {.sample = classes}},
-       {"dloss?: [N] f32", "with reduction=none, gradients of the losses; 1 if not given"},
+       {"dloss?: [N] f32",
+        "of each token: its part of the gradients is multiplied by it; 1 if not given"},
        {"-> loss: [N] f32", "one number unless the reduction is none", {.stored = reduced}},
        {"-> lse: [N] f32", "natural logarithm of each token's sum of exponentials"},
        {"-> logprob: [N] f32", "of each target; 0 where it is ignored"},

@@ -19,8 +19,10 @@ SEALED = """
 #include <stdio.h>
 int main(void) {
   sectile_device *device;
-  if (sectile_device_open("virtual:sm_90a", &device) != SECTILE_UNSUPPORTED) return 1;
+  if (sectile_device_open("interpreter", &device) != SECTILE_UNSUPPORTED) return 1;
   puts(sectile_error());
+  if (sectile_device_open("virtual:sm_90a", &device) != SECTILE_OK) return 8;
+  sectile_device_release(device);
   if (sectile_device_open("cuda:0", &device) != SECTILE_OK) return 2;
   sectile_stream *stream;
   if (sectile_stream_new(device, &stream) != SECTILE_OK) return 3;

@@ -24,6 +24,10 @@ SHAPES = {
 # Kernels that spill, and the most bytes that a thread may store. A spill here is known, not welcome. Most are gradients
 # of keys at width 128: two sums of 64 registers each and the scores leave too few of 255 registers for indices.
 KNOWN_SPILLS = {
+    "moe_up f16": 48,
+    "moe_up bf16": 48,
+    "moe_up persistent=1 f16": 48,
+    "moe_up persistent=1 bias f16": 72,
     "scaled_matmul f8e4m3": 16,
     "scaled_matmul trans_b=false f8e4m3": 16,
     "scaled_matmul persistent=1 f8e4m3": 16,

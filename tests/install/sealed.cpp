@@ -36,7 +36,7 @@ template <class Work> void attempt(const char *what, Work work) {
 }
 
 int main(int count, char **arguments) {
-  attempt("open", [] { sc::Device::open("virtual:sm_80"); });
+  attempt("open", [] { sc::Device::open("interpreter"); });
   if (count > 2)
     attempt("bundle", [&] { sc::load_bundle(arguments[2]); });
   const sc::Device device = sc::Device::open(arguments[1]);

@@ -80,7 +80,7 @@ def check(program, with_kernels):
     assert libraries_of(program) == ({"libsectile_rt", "libsectile_kernels"} if with_kernels else {"libsectile_rt"})
     said = lines(program)
     expected = [
-        "open: device error: device 'virtual:sm_80': this program has no compiler, which it needs: link it with Sectile::sectile",
+        "open: device error: device 'interpreter': this program has no compiler, which it needs: link it with Sectile::sectile",
         f"vector_add: launch error: kernel 'vector_add': {NO_CODE}",
         f"prepare: launch error: kernel 'vector_add': {NO_CODE}",
     ]
