@@ -95,14 +95,13 @@ void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> 
 // Where rows of the queries of all heads that share keys lie: of views [heads, Sq, W].
 struct PackedBlockRows {
   const LoopConfig &config;
-  Int row; // [m]
+  Int row;     // [m]
+  Bool exists; // of views alike
 
-  PackedBlockRows(const LoopConfig &config, const Int &block)
-      : config(config), row(block * config.m + arange(0, config.m)) {}
+  PackedBlockRows(const LoopConfig &config, const Int &block, const Int &queries)
+      : config(config), row(block * config.m + arange(0, config.m)),
+        exists(PackedRows{config.group}.query(row) < queries) {}
 
-  template <class Of> Bool exist(const Of &view) const {
-    return PackedRows{config.group}.query(row) < view.extent(1);
-  }
   template <class T> Tile<std::remove_const_t<T>> load(const View<T, 3> &view, int width) const {
     return sectile::load(view.ptr() + places(view, width), inside(view, width));
   }
@@ -116,7 +115,7 @@ private:
            expand(cast<std::int64_t>(arange(0, width)) * view.stride(2), 0);
   }
   template <class Of> Bool inside(const Of &view, int width) const {
-    return expand(exist(view), 1) && expand(arange(0, width) < view.extent(2), 0);
+    return expand(exists, 1) && expand(arange(0, width) < view.extent(2), 0);
   }
 };
 
@@ -128,8 +127,7 @@ void attendPacked(const Int &block, const Bool &isFirst, const View<const T, 3> 
                   const View<Out, 3> &o, const View<float, 2> &lse, const Scores &scores,
                   const View<const float, 2> &sinks, Take &&take) {
   const LoopConfig &config = scores.config;
-  const PackedBlockRows rows(config, block);
-  const auto exists = rows.exist(q);
+  const PackedBlockRows rows(config, block, q.extent(1));
   auto query = rows.load(q, config.width);
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks) {
@@ -137,11 +135,12 @@ void attendPacked(const Int &block, const Bool &isFirst, const View<const T, 3> 
     softmax.absorb(scores.beside(load(
         sinks.ptr() + expand(cast<std::int64_t>(rows.row % config.group) * sinks.stride(0), 1) +
             expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
-        expand(exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
+        expand(rows.exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
   }
   take(softmax, query);
   rows.store(o, softmax.result(), config.valueWidth);
-  store(lse.ptr() + PackedRows{config.group}.place(lse, rows.row), softmax.logarithm(), exists);
+  store(lse.ptr() + PackedRows{config.group}.place(lse, rows.row), softmax.logarithm(),
+        rows.exists);
 }
 
 } // namespace sectile::blockwise

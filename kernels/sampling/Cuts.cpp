@@ -59,7 +59,8 @@ std::vector<SearchSpace> sectile::partSpaces(const char *parts, const char *rows
              return fits(call, target, config.at("block"), config.at("warps"));
            }},
       {.part = rows,
-       .axes = {{"row_block", {128, 1024, 4096, 8192, 16384}}, {"row_warps", {4, 8, 16, 32}}},
+       .axes = {{"row_block", {128, 512, 1024, 4096, 8192, 16384}},
+                {"row_warps", {1, 2, 4, 8, 16, 32}}},
        .where = [fits](const Invocation &call, const std::string &target, const Config &config) {
          return fits(call, target, config.at("row_block"), config.at("row_warps"));
        }}};

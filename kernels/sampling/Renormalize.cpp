@@ -146,7 +146,7 @@ KernelSpec sectile::renormalizeSpec() {
     return Config{{"row_block", all.at("row_block")}, {"warps", all.at("row_warps")}};
   };
   spec.spaces = {
-      {.axes = {{"row_block", {128, 1024, 4096, 8192}}, {"warps", {2, 4, 8, 16, 32}}},
+      {.axes = {{"row_block", {128, 512, 1024, 4096, 8192}}, {"warps", {1, 2, 4, 8, 16, 32}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t block = config.at("row_block"),
                             threads = config.at("warps") * warpSize(target);

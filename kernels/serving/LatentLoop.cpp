@@ -63,7 +63,7 @@ void serving::traceLatent(const LatentConfig &config, const LatentTensors<T, C, 
       .visibility = config.causal ? static_cast<const flash::AnyVisibility &>(causal) : everything,
       .coarse = sizeof(T) == 2};
   const auto table = tables.at(at.sequence);
-  const PackedBlockRows rows(config, at.block);
+  const PackedBlockRows rows(config, at.block, at.queries);
   // The heads, and the sequence's tokens.
   const auto ofRows = [&](const auto &view, const Int &first) {
     return view.slice(1, first, at.queries);

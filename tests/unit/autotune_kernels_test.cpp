@@ -38,6 +38,7 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   options.strategy = Strategy::random;
   options.candidates = 2;
   for (const KernelSpec &kernel : kernelRegistry()) {
+    SCOPED_TRACE(kernel.name);
     const Invocation call = resolveTypical(kernel, "", kernel.small, {});
     EXPECT_EQ(bestKnown(call, device), std::nullopt);
     const std::vector<TuneReport> reports = tuneKernel(call, device, options);

@@ -237,8 +237,8 @@ Batch runBatch(const KernelSpec &kernel, const std::string &axis, std::int64_t c
                const Batch *first) {
   std::map<std::string, std::int64_t> extents = kernel.small;
   extents[axis] = count;
-  if (axis != "N" && extents.contains("N"))
-    extents["N"] = kernel.name == "reduce" ? 20000 : 1500; // long rows go in parts
+  if (axis != "N" && extents.contains("N") && kernel.name != "speculative_verify") // N drafts
+    extents["N"] = kernel.name == "reduce" ? 40000 : 1500; // long rows go in parts
   if (extents.contains("K"))
     extents["K"] = 300;
   Batch batch;
