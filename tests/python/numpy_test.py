@@ -236,6 +236,8 @@ CALLS = {
     "attention": (ATTENTION, {"causal": True, "softcap": 2.0}),
     "attention_varlen": ({**ATTENTION, "Tq": 6, "Tk": 9, "Mk": 5, "cu_seqlens_q": [0, 2, 6], "cu_seqlens_k": [0, 4, 9]}, {}),
     "block_sparse_attention": ({**ATTENTION, "Mq": 1, "Mk": 1}, {}),
+    "moe_route": ({"T": 3, "E": 4}, {"k": 2, "scoring": "sigmoid"}),
+    "moe_combine": ({"M": 6, "N": 8, "T": 3, "C": 2, "inverse": [[0, 3], [5, -1], [2, 4]]}, {}),
     "ring_attention": (ATTENTION, {}),
     "rope": ({"B": 1, "H": 2, "S": 3, "D": 16}, {"offset": 2}),
     "add_positions": (POSITIONS, {"scale": 1.5}),
