@@ -4,6 +4,7 @@
 #include "capi/Operation.h"
 #include "capi/Tensors.h"
 #include "runtime/Bundle.h"
+#include "runtime/DeclaredArguments.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <deque>
@@ -47,25 +48,10 @@ std::string textOf(const Configuration &configuration) {
   return text;
 }
 
-// "Ptr<const f32>", as kernels declare it.
-std::string textOf(const ArgSpec &spec) {
-  const std::string element = (spec.readonly ? "const " : "") + std::string(name_of(spec.dtype));
-  switch (spec.kind) {
-  case ArgKind::pointer:
-    return "Ptr<" + element + ">";
-  case ArgKind::view:
-    return "View<" + element + ", " + std::to_string(spec.rank) + ">";
-  case ArgKind::index:
-    return "Int";
-  case ArgKind::scalar:
-    break;
-  }
-  return std::string(name_of(spec.dtype));
-}
 std::string textOf(const std::vector<ArgSpec> &signature) {
   std::string text;
   for (const ArgSpec &spec : signature)
-    text += (text.empty() ? "" : ", ") + textOf(spec);
+    text += (text.empty() ? "" : ", ") + runtime::declared(spec);
   return "(" + text + ")";
 }
 
@@ -218,7 +204,7 @@ std::string putNumber(const ArgSpec &spec, const sectile_value &given, Words &wo
     return "is no integer";
   std::uint64_t word = 0;
   if (!putInteger(spec.kind == ArgKind::index ? DType::int64 : spec.dtype, given, word))
-    return "does not fit into " + textOf(spec);
+    return "does not fit into " + runtime::declared(spec);
   words.add(word);
   return "";
 }

@@ -64,7 +64,8 @@ endfunction()
 function(sectile_sealed_part name)
   sectile_without_llvm(sectile_${name} ${ARGN})
   target_compile_definitions(sectile_${name} PRIVATE SECTILE_SEALED)
-  target_compile_options(sectile_${name} PRIVATE -Oz)
+  # Exceptions need no tables that hold within prologues and epilogues.
+  target_compile_options(sectile_${name} PRIVATE -Oz -fno-asynchronous-unwind-tables)
   set_property(GLOBAL APPEND PROPERTY SECTILE_SEALED_PARTS sectile_${name})
 endfunction()
 

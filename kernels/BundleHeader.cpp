@@ -1,5 +1,6 @@
 // Writes headers of C for bundles.
 #include "kernels/BundleHeader.h"
+#include "runtime/DeclaredArguments.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <cctype>
@@ -47,22 +48,6 @@ std::string upper(std::string text) {
   for (char &c : text)
     c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
-}
-
-// As kernels declare it, for a comment.
-std::string declared(const ArgSpec &spec) {
-  const std::string element = (spec.readonly ? "const " : "") + std::string(name_of(spec.dtype));
-  switch (spec.kind) {
-  case ArgKind::pointer:
-    return "Ptr<" + element + ">";
-  case ArgKind::view:
-    return "View<" + element + ", " + std::to_string(spec.rank) + ">";
-  case ArgKind::index:
-    return "Int";
-  case ArgKind::scalar:
-    break;
-  }
-  return std::string(name_of(spec.dtype));
 }
 
 struct Parameter {
@@ -200,7 +185,7 @@ std::string BundleHeader::text(std::string_view given) const {
     const bool isFixed = kernel.configurations.size() == 1;
     out << "\n// " << identifier(kernel.name) << "(";
     for (std::size_t i = 0; i < kernel.signature.size(); ++i)
-      out << (i ? ", " : "") << declared(kernel.signature[i]);
+      out << (i ? ", " : "") << runtime::declared(kernel.signature[i]);
     out << ")";
     for (const Configuration &configuration : kernel.configurations) {
       out << (&configuration == kernel.configurations.data() ? ", with" : "; or");

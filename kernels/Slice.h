@@ -1,5 +1,6 @@
 // Parts of tensors, for launches of a part.
 #pragma once
+#include <sectile/library.h>
 #include <sectile/tensor.h>
 
 namespace sectile {
@@ -15,6 +16,13 @@ template <class T, int N> Tensor<T, N> cut(const Tensor<T, N> &tensor, int axis,
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
                        static_cast<std::uintptr_t>(to.first * tensor.stride(axis)) * sizeof(T);
   return {reinterpret_cast<T *>(address), extents, tensor.strides(), tensor.memory()};
+}
+inline AnyTensor cut(AnyTensor tensor, int axis, const Slice &to) {
+  const auto at = static_cast<std::size_t>(axis);
+  tensor.extents[at] = to.length;
+  tensor.address += static_cast<std::uint64_t>(to.first * tensor.strides[at]) *
+                    static_cast<std::uint64_t>(size_of(tensor.dtype));
+  return tensor;
 }
 
 } // namespace sectile

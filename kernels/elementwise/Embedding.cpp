@@ -175,14 +175,15 @@ KernelSpec sectile::embeddingBackwardSpec() {
   spec.apply = [](Use &use) {
     const auto config = use.config_as<EmbeddingConfig>();
     const std::int64_t rows = use.extent("V"), width = use.extent("H");
+    SortedPlaces sorted{noTensor<std::int32_t, 1>(), noTensor<std::int32_t, 1>()};
     for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {
       const EmbeddingConfig wide{.block = 1024};
       use(embeddingCheck<Number>, ceilDiv(use.extent("..."), wide.block), wide);
-      const auto [places, starts] = sortPlaces(use, use.elements<Number>("indices"), rows);
-      for_dtype<float, half, bfloat16>(use.call.dtype("dy"), [&]<class T>(T) {
-        use(embeddingBackward<T>, Grid(width ? rows : 0, ceilDiv(width, config.block)), config,
-            {{"places", places}, {"starts", starts}});
-      });
+      sorted = sortPlaces(use, use.elements<Number>("indices"), rows);
+    });
+    for_dtype<float, half, bfloat16>(use.call.dtype("dy"), [&]<class T>(T) {
+      use(embeddingBackward<T>, Grid(width ? rows : 0, ceilDiv(width, config.block)), config,
+          {{"places", sorted.places}, {"starts", sorted.starts}});
     });
   };
   return spec;

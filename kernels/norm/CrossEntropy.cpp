@@ -174,8 +174,7 @@ void fill(KernelSpec &spec, std::int64_t longest, const std::vector<ArgumentRow>
 // Calls function(T{}, Target{}) with the types of the logits and the targets.
 template <class Function> void forTypes(const Invocation &call, Function &&function) {
   for_dtype<float, half, bfloat16>(call.dtype("logits"), [&]<class T>(T zero) {
-    for_dtype<std::int64_t, std::int32_t>(
-        call.dtype("targets"), [&]<class Target>(Target target) { function(zero, target); });
+    forTargets(call, [&]<class Target>(Target target) { function(zero, target); });
   });
 }
 
@@ -209,15 +208,17 @@ KernelSpec sectile::crossEntropySpec() {
         CrossEntropyConfig{.smooth = use.call.options.number("label_smoothing") != 0});
     const std::string &reduction = use.call.options.choice("reduction");
     const std::int64_t rows = use.extent("...");
+    const bool reduces = reduction != "none";
+    const auto loss = use.elements<float>("loss");
+    const auto losses = reduces ? use.workspace<float, 1>({rows}) : loss;
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      const bool reduces = reduction != "none";
-      const auto loss = use.elements<float>("loss");
-      const auto losses = reduces ? use.workspace<float, 1>({rows}) : loss;
       use(crossEntropy<T, Target>, ceilDiv(rows, config.rows), config, {{"loss", losses}});
-      if (reduces)
+    });
+    if (reduces)
+      forTargets(use.call, [&]<class Target>(Target) {
         use(crossEntropyMean<Target>, 1, MeanConfig{.mean = reduction == "mean"},
             {{"losses", losses}, {"loss", loss}});
-    });
+      });
   };
   return spec;
 }
@@ -243,15 +244,17 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
     const std::int64_t classes = use.extent("V"), rows = use.extent("...");
     const std::string &reduction = use.call.options.choice("reduction");
     const auto config = use.config_as(CrossEntropyBackwardConfig{.shared = reduction == "mean"});
-    forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      auto dloss = use.elements<float>("dloss");
-      if (reduction != "none") // the same for all rows
-        dloss = {dloss.data(), {rows}, {0}, dloss.memory()};
-      auto share = noTensor<float, 1>();
-      if (config.shared) {
-        share = use.workspace<float, 1>({1});
+    auto dloss = use.elements<float>("dloss");
+    if (reduction != "none") // the same for all rows
+      dloss = {dloss.data(), {rows}, {0}, dloss.memory()};
+    auto share = noTensor<float, 1>();
+    if (config.shared) {
+      share = use.workspace<float, 1>({1});
+      forTargets(use.call, [&]<class Target>(Target) {
         use(crossEntropyShare<Target>, 1, MeanConfig{}, {{"share", share}});
-      }
+      });
+    }
+    forTypes(use.call, [&]<class T, class Target>(T, Target) {
       use(crossEntropyBackward<T, Target>,
           Grid(classes ? ceilDiv(rows, config.rows) : 0, ceilDiv(classes, config.block)), config,
           {{"dloss", dloss}, {"share", share}});

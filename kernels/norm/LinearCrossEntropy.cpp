@@ -176,7 +176,15 @@ std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValu
   return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
 }
 
-template <class T, class Target> void launch(Use &use) {
+// An argument, whatever its elements are.
+AnyTensor matrixOf(const Use &use, const char *name) {
+  AnyTensor result;
+  for_dtype<half, bfloat16, float>(use.call.dtype(name),
+                                   [&]<class T>(T) { result = use.tensor<T, 2>(name); });
+  return result;
+}
+
+void launch(Use &use) {
   const Invocation &call = use.call;
   const std::int64_t n = use.extent("N"), v = use.extent("V");
   const std::string &reduction = call.options.choice("reduction");
@@ -189,19 +197,23 @@ template <class T, class Target> void launch(Use &use) {
   config.shared = config.shared && config.gradients;
   const MeanConfig mean{.mean = reduction == "mean",
                         .ofNoneIsZero = call.options.choice("empty") == "zero"};
-  const auto x = use.tensor<T, 2>("x"), w = use.tensor<T, 2>("w");
-  const auto targets = use.tensor<Target, 1>("targets");
+  const DType dtype = call.dtype("x");
+  const AnyTensor x = matrixOf(use, "x"), w = matrixOf(use, "w");
   const auto loss = use.elements<float>("loss"), lse = use.tensor<float, 1>("lse"),
              logprob = use.tensor<float, 1>("logprob"), dloss = use.tensor<float, 1>("dloss");
   const auto losses = reduction == "none" ? loss : use.workspace<float, 1>({n});
   auto share = noTensor<float, 1>();
   if (config.shared) {
     share = use.workspace<float, 1>({1});
-    use(crossEntropyShare<Target>, 1, mean, {{"share", share}});
+    forTargets(call, [&]<class Target>(Target) {
+      use(crossEntropyShare<Target>, 1, mean, {{"share", share}});
+    });
   }
   const std::int64_t chunk =
       std::max<std::int64_t>(std::min<std::int64_t>(use.field("chunk"), n), 1);
-  const auto scratch = use.workspace<T, 2>({chunk, v});
+  AnyTensor scratch;
+  for_dtype<half, bfloat16, float>(dtype,
+                                   [&]<class T>(T) { scratch = use.workspace<T, 2>({chunk, v}); });
   const auto ofProduct = [&](const Product &product, const NamedTensors &inputs,
                              const AnyTensor &c) {
     use.run("matmul", inputs, product.options, {{"c", c}}, configOf(use, product.prefix));
@@ -212,29 +224,32 @@ template <class T, class Target> void launch(Use &use) {
     const auto part = cut(x, 0, rows);
     const auto logits = cut(scratch, 0, {0, rows.length});
     ofProduct(products[0], {{"a", part}, {"b", w}}, logits);
-    use(linearLoss<T, Target>, rows.length, config,
-        {{"x", part},
-         {"targets", cut(targets, 0, rows)},
-         {"logits", logits},
-         {"dloss", config.weighted ? cut(dloss, 0, rows) : dloss},
-         {"share", share},
-         {"loss", cut(losses, 0, rows)},
-         {"lse", cut(lse, 0, rows)},
-         {"logprob", cut(logprob, 0, rows)}});
+    for_dtype<half, bfloat16, float>(dtype, [&]<class T>(T) {
+      forTargets(call, [&]<class Target>(Target) {
+        use(linearLoss<T, Target>, rows.length, config,
+            {{"x", part.as<T, 2>()},
+             {"targets", cut(use.tensor<Target, 1>("targets"), 0, rows)},
+             {"logits", logits.as<T, 2>()},
+             {"dloss", config.weighted ? cut(dloss, 0, rows) : dloss},
+             {"share", share},
+             {"loss", cut(losses, 0, rows)},
+             {"lse", cut(lse, 0, rows)},
+             {"logprob", cut(logprob, 0, rows)}});
+      });
+    });
     if (!config.gradients)
       continue;
-    ofProduct(products[1], {{"a", logits}, {"b", w}}, cut(use.tensor<T, 2>("dx"), 0, rows));
-    const auto toWeights = [&]<class W>(W) {
-      const AnyTensor dw = use.tensor<W, 2>("dw");
-      NamedTensors inputs{{"a", logits}, {"b", part}};
-      if (first > 0)
-        inputs.emplace("residual", dw);
-      ofProduct(products[2], inputs, dw);
-    };
-    for_dtype<float, half, bfloat16>(call.dtype("dw"), toWeights);
+    ofProduct(products[1], {{"a", logits}, {"b", w}}, cut(matrixOf(use, "dx"), 0, rows));
+    const AnyTensor dw = matrixOf(use, "dw");
+    NamedTensors inputs{{"a", logits}, {"b", part}};
+    if (first > 0)
+      inputs.emplace("residual", dw);
+    ofProduct(products[2], inputs, dw);
   }
   if (reduction != "none")
-    use(crossEntropyMean<Target>, 1, mean, {{"losses", losses}, {"loss", loss}});
+    forTargets(call, [&]<class Target>(Target) {
+      use(crossEntropyMean<Target>, 1, mean, {{"losses", losses}, {"loss", loss}});
+    });
 }
 
 void check(const Invocation &call) {
@@ -402,11 +417,6 @@ KernelSpec sectile::linearCrossEntropySpec() {
          return block >= threads && block <= 32 * threads && threads <= 1024 &&
                 (block == 128 || block < 2 * call.extent("V"));
        }}};
-  spec.apply = [](Use &use) {
-    for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
-      for_dtype<std::int64_t, std::int32_t>(use.call.dtype("targets"),
-                                            [&]<class Target>(Target) { launch<T, Target>(use); });
-    });
-  };
+  spec.apply = launch;
   return spec;
 }

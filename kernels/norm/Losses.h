@@ -70,4 +70,9 @@ inline const Kernel crossEntropyShare{
       store(a.share.ptr(), 1.0f / countedTargets(a.targets, a.ignore_index, config));
     }};
 
+// Calls f(Target{}) with the type of the targets.
+template <class F> void forTargets(const Invocation &call, F &&f) {
+  for_dtype<std::int64_t, std::int32_t>(call.dtype("targets"), f);
+}
+
 } // namespace sectile

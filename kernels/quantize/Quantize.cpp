@@ -196,22 +196,25 @@ void launch(Use &use, const char *first, const char *second) {
   for_dtype<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
     const auto x = use.tensor<T, 2>(first);
     const auto up = second ? use.tensor<T, 2>(second) : noTensor<T, 2>();
+    const bool ofAll = chosen.granularity == Granularity::tensor;
+    auto partial = noTensor<float, 1>();
+    if (ofAll) {
+      // Of nothing there is a scale, too.
+      const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
+      chosen.partial = static_cast<int>(powerAtLeast(programs));
+      partial = use.workspace<float, 1>({programs});
+      use(largestMagnitude<T>, programs, x, up, partial, chosen);
+    }
     for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
       for_dtype<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
         const auto y = use.tensor<Q, 2>("y");
         const auto scales = use.tensor<S, 2>("scales");
-        if (chosen.granularity != Granularity::tensor) {
+        if (ofAll)
+          use(quantizeAll<T, Q, S>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales,
+              chosen);
+        else
           use(quantizeKernel<T, Q, S>, chosen.granularity == Granularity::row ? down : tiles, x, up,
               y, scales, chosen);
-          return;
-        }
-        // Of nothing there is a scale, too.
-        const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
-        chosen.partial = static_cast<int>(powerAtLeast(programs));
-        const auto partial = use.workspace<float, 1>({programs});
-        use(largestMagnitude<T>, programs, x, up, partial, chosen);
-        use(quantizeAll<T, Q, S>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales,
-            chosen);
       });
     });
   });

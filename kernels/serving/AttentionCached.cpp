@@ -20,13 +20,9 @@ KernelSpec sectile::attentionCachedSpec() {
   KernelSpec spec = pagedSpec(Paged::cached);
   spec.name = "attention_cached";
   spec.summary = "attention of chunks or trees of queries over keys and values in pages";
-  spec.config = {
-      {"m", "rows of one program: queries of all heads that share a head of the cache"},
-      {"n", "keys of one step"},
-      {"splits", "parts of the keys, each with programs of its own; a plan says others"},
-      {"warps", "warps of one program"},
-      {"stages", "steps in flight"},
-      {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
+  spec.config =
+      pagedFields("rows of one program: queries of all heads that share a head of the cache",
+                  /*inParts=*/true);
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t keys = call.extent("max") * call.extent("page"), d = call.extent("D"),
                        sequences = std::max<std::int64_t>(call.extent("S"), 1),

@@ -161,14 +161,7 @@ KernelSpec latentSpec(bool listed, const std::vector<ArgumentRow> &keys,
           return "0.0722";
         }},
        {"latent: integer e.g. 32", "columns of a latent; D - 64 if not given"}});
-  spec.config = {
-      {"m", "rows of one program: queries of all heads"},
-      {"n", "keys of one step"},
-      {"splits", listed ? "parts of the keys, each with programs of its own"
-                        : "parts of the keys, each with programs of its own; a plan says others"},
-      {"warps", "warps of one program"},
-      {"stages", "steps in flight"},
-      {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
+  spec.config = pagedFields("rows of one program: queries of all heads", /*inParts=*/true);
   spec.typical = {{"Hq", 16}, {"D", 576}, {"S", 32}, {"blocks", 2048}, {"page", 64}, {"R", 1}};
   spec.small = {{"Hq", 4}, {"D", 96}, {"S", 3}, {"blocks", 9}, {"page", 16}, {"R", 1}};
   spec.follow = [](Invocation &call) {

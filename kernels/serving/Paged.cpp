@@ -465,6 +465,19 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   });
 }
 
+std::vector<ConfigSpec> sectile::pagedFields(const char *rows, bool inParts) {
+  std::vector<ConfigSpec> fields{{"m", rows}, {"n", "keys of one step"}};
+  if (inParts)
+    fields.push_back(
+        {"splits", "parts of the keys, each with programs of its own, unless a plan says others"});
+  fields.insert(fields.end(),
+                {{"warps", "warps of one program"},
+                 {"stages", "steps in flight"},
+                 {"overlap",
+                  "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}});
+  return fields;
+}
+
 void sectile::launchPagedAttention(Use &use) {
   const Invocation &call = use.call;
   const AttentionNumbers numbers(call);

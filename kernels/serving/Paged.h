@@ -11,6 +11,9 @@ enum class Paged { decode, prefill, cached };
 // All but configurations and launches.
 KernelSpec pagedSpec(Paged kind);
 
+// Fields of their configuration. A program's rows are what `rows` says; keys are split into parts,
+// or not.
+std::vector<ConfigSpec> pagedFields(const char *rows, bool inParts);
 // Keys of one step that suit this width and dtype.
 std::int64_t pagedKeys(const Invocation &call, const std::string &target);
 // Matrix instructions want 16 rows to a warp: with fewer, warps share rows and must exchange them.

@@ -20,13 +20,8 @@ KernelSpec sectile::pagedDecodeSpec() {
   KernelSpec spec = pagedSpec(Paged::decode);
   spec.name = "paged_decode";
   spec.summary = "attention of one query per sequence over keys and values in pages";
-  spec.config = {
-      {"m", "heads of one program, of those that share a head of the cache"},
-      {"n", "keys of one step"},
-      {"splits", "parts of the keys, each with programs of its own; a plan says others"},
-      {"warps", "warps of one program"},
-      {"stages", "steps in flight"},
-      {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
+  spec.config = pagedFields("heads of one program, of those that share a head of the cache",
+                            /*inParts=*/true);
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t keys = call.extent("max") * call.extent("page"), d = call.extent("D"),
                        heads = call.extent("S") * call.extent("Hkv");

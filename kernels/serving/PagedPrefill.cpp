@@ -12,12 +12,9 @@ KernelSpec sectile::pagedPrefillSpec() {
   KernelSpec spec = pagedSpec(Paged::prefill);
   spec.name = "paged_prefill";
   spec.summary = "attention of packed chunks of queries over keys and values in pages";
-  spec.config = {
-      {"m", "rows of one program: queries of all heads that share a head of the cache"},
-      {"n", "keys of one step"},
-      {"warps", "warps of one program"},
-      {"stages", "steps in flight"},
-      {"overlap", "1: products run beside softmax, copies of pages in a warp of their own", 0, 1}};
+  spec.config =
+      pagedFields("rows of one program: queries of all heads that share a head of the cache",
+                  /*inParts=*/false);
   spec.defaults = [](const Invocation &call, const std::string &target) {
     // Programs of two warpgroups, if sequences have rows for them. At small widths a step of 64
     // keys has too little work for them to hide one another's.

@@ -1,29 +1,7 @@
 // What header.c calls by the header that sectile_add_bundle generates: kernels of one name, one
 // with two configurations, arguments of every kind, and a kernel of the library.
+#include "../capi/Axpy.h"
 #include <sectile/bundle.h>
-#include <sectile/sectile.h>
-
-namespace sc = sectile;
-
-struct Block {
-  int size = 128;
-  bool twice = false;
-};
-SECTILE_CONFIG(Block, size, twice)
-
-template <class T>
-void axpy(sc::Ptr<const T> x, sc::Ptr<T> y, sc::Tile<T> a, sc::Int n, const Block &block) {
-  auto i = sc::program_id(0) * block.size + sc::arange(0, block.size);
-  auto inside = i < n;
-  auto sum = sc::load(y + i, inside) + a * sc::load(x + i, inside);
-  sc::store(y + i, block.twice ? sum + sum : sum, inside);
-}
-
-static sc::Kernel axpy_f32{"axpy", [](sc::Ptr<const float> x, sc::Ptr<float> y, sc::Tile<float> a,
-                                      sc::Int n, const Block &block) { axpy(x, y, a, n, block); }};
-static sc::Kernel axpy_f64{"axpy",
-                           [](sc::Ptr<const double> x, sc::Ptr<double> y, sc::Tile<double> a,
-                              sc::Int n, const Block &block) { axpy(x, y, a, n, block); }};
 
 // Element [row, 0] of y is that of x plus what the numbers say.
 static sc::Kernel first{"first", [](sc::View<const float, 2> x, sc::View<float, 2> y,

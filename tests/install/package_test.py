@@ -3,12 +3,13 @@
 import glob
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from roots import inside, needs_roots, run  # noqa: E402
+
 (source,) = sys.argv[1:]
-SKIPPED = 77
 SECURITY = "http://security.debian.org/debian-security"
 MIRROR = "http://deb.debian.org/debian"
 # What a user does: the program's own check, a program of one's own by find_package, one in C, a sealed one without LLVM,
@@ -37,24 +38,7 @@ chmod -R go-w /tmp/shipped && chown -R root:root /tmp/shipped
 """
 
 
-def skip(why):
-    print("skipped:", why)
-    sys.exit(SKIPPED)
-
-
-def run(*words, **options):
-    completed = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    assert completed.returncode == 0, (words, completed.stdout[-4000:])
-    return completed.stdout
-
-
-if os.environ.get("SECTILE_TEST_ALL") != "1":
-    skip("only with SECTILE_TEST_ALL=1")
-if os.geteuid() != 0:
-    skip("roots can be made by root only")
-for program in ["mmdebstrap", "lintian", "dh"]:
-    if not shutil.which(program):
-        skip(f"{program} is not installed")
+needs_roots("lintian", "dh")
 
 packages = os.environ.get("SECTILE_PACKAGES")  # those of an earlier `./dev package`
 if not packages:
@@ -80,9 +64,7 @@ def use(suite, names, script, *others, shipped=None):
             shutil.copytree(shipped, root + "/tmp/shipped")
         install = "apt-get update -qq && apt-get install -qq --no-install-recommends /tmp/*.deb >/dev/null"
         run("chroot", root, "sh", "-c", install, env={"PATH": os.environ["PATH"], "DEBIAN_FRONTEND": "noninteractive"})
-        # With /proc, by which programs find themselves.
-        inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={root}/proc", "chroot", root]
-        print(suite, run(*inside, "sh", "-c", script, env={"PATH": os.environ["PATH"], "HOME": "/root"}))
+        print(suite, run(*inside(root), "sh", "-c", script, env={"PATH": os.environ["PATH"], "HOME": "/root"}))
         if shipped and not os.path.exists(shipped):
             shutil.copytree(root + "/tmp/shipped", shipped)
 

@@ -39,8 +39,7 @@ def check(library, needed, most_bytes, given):
 
 check(runtime, SYSTEM, 500_000, set())
 soname = re.search(r"\(SONAME\).*\[(.*)\]", output("readelf", "-d", runtime))[1]
-# 34 KB for each kernel of the library; the 77 that it had at first took 39.
-check(kernels, SYSTEM | {soname}, 3_300_000, names(runtime, "--defined-only"))
+check(kernels, SYSTEM | {soname}, 3_000_000, names(runtime, "--defined-only"))
 check(virtual, SYSTEM | {soname}, 600_000, names(runtime, "--defined-only"))
 assert names(virtual, "--defined-only") == {"sectile_open_virtual_device"}, names(virtual, "--defined-only")
 # What libsectile_kernels exports is a part of what libsectile does (exports_test.py looks at that): calls of kernels, and no tracing.

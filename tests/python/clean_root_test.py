@@ -5,12 +5,13 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from roots import inside, needs_roots, run  # noqa: E402
+
 build, root = map(os.path.abspath, sys.argv[1:])
-SKIPPED = 77
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 CHECK = """
 assert type(o) is np.ndarray and o.shape == q.shape
@@ -23,23 +24,7 @@ print("largest error", error)
 """
 
 
-def skip(why):
-    print("skipped:", why)
-    sys.exit(SKIPPED)
-
-
-def run(*words, **options):
-    completed = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-    assert completed.returncode == 0, (words, completed.stdout[-4000:])
-    return completed.stdout
-
-
-if os.environ.get("SECTILE_TEST_ALL") != "1":
-    skip("only with SECTILE_TEST_ALL=1")
-if os.geteuid() != 0:
-    skip("roots can be made by root only")
-if not shutil.which("mmdebstrap"):
-    skip("mmdebstrap is not installed")
+needs_roots()
 
 wheel = os.environ.get("SECTILE_WHEEL")
 if not wheel:
@@ -57,9 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
     with open(clean + "/tmp/example.py", "w") as example:
         example.write(lines + CHECK)
     where = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    # With /proc, by which programs find themselves.
-    inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={clean}/proc", "chroot", clean]
-    print(run(*inside, "sh", "-eu", "-c", f"""
+    print(run(*inside(clean), "sh", "-eu", "-c", f"""
 python3 -m venv /opt/try
 /opt/try/bin/pip install --quiet --only-binary=:all: /tmp/{os.path.basename(wheel)} numpy
 test ! -e /usr/lib/llvm-22

@@ -23,6 +23,32 @@ struct Invocation;
 class OptionValues;
 class Use;
 
+// A function that only commands, tests and the autotuner call. In code that is compiled for sealed
+// programs it stays empty, so that they do not carry what it was given.
+template <class Signature> class CommandFunction;
+template <class Result, class... Arguments> class CommandFunction<Result(Arguments...)> {
+public:
+  using Function = std::function<Result(Arguments...)>;
+
+  CommandFunction() = default;
+  template <typename F>
+    requires(!std::same_as<std::remove_cvref_t<F>, CommandFunction> &&
+             std::constructible_from<Function, F>)
+  CommandFunction([[maybe_unused]] F &&f) {
+#ifndef SECTILE_SEALED
+    function = std::forward<F>(f);
+#endif
+  }
+
+  explicit operator bool() const { return static_cast<bool>(function); }
+  Result operator()(Arguments... arguments) const {
+    return function(std::forward<Arguments>(arguments)...);
+  }
+
+private:
+  Function function; // in sealed programs too: libraries of both kinds share one list of kernels
+};
+
 // An array that the kernel reads or writes.
 struct ArgumentSpec {
   std::string name = "";
@@ -47,7 +73,7 @@ struct ArgumentSpec {
   std::vector<DType> also = {};
   // Fills the array with realistic contents for tuning and benchmarks. By default, floating-point
   // arrays hold standard normal numbers, and integer arrays zeros.
-  std::function<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
+  CommandFunction<void(const Invocation &, HostArray &, std::mt19937_64 &)> sample = nullptr;
   // Inputs that a caller may overwrite with this output: the given output may be such an input's
   // memory, element for element. Calls with any other overlap of an output are refused.
   std::vector<std::string> over = {};
@@ -134,33 +160,6 @@ struct SearchSpace {
       nullptr;
 };
 
-// What a kernel's results are compared with. Only commands and tests compare: in code that is
-// compiled for sealed programs it stays empty, so that they do not carry what it was given.
-class ReferenceFunction {
-public:
-  using Function = std::function<std::vector<HostArray>(
-      const Invocation &, std::span<const HostArray> inputs, Arithmetic)>;
-
-  ReferenceFunction() = default;
-  template <typename F>
-    requires(!std::same_as<std::remove_cvref_t<F>, ReferenceFunction> &&
-             std::constructible_from<Function, F>)
-  ReferenceFunction([[maybe_unused]] F &&computes) {
-#ifndef SECTILE_SEALED
-    function = std::forward<F>(computes);
-#endif
-  }
-
-  explicit operator bool() const { return static_cast<bool>(function); }
-  std::vector<HostArray> operator()(const Invocation &call, std::span<const HostArray> inputs,
-                                    Arithmetic arithmetic) const {
-    return function(call, inputs, arithmetic);
-  }
-
-private:
-  Function function; // in sealed programs too: libraries of both kinds share one list of kernels
-};
-
 struct KernelSpec {
   std::string name;                    // letters, digits and _
   std::string summary;                 // one line: "y = softmax(x) along the last axis"
@@ -173,20 +172,22 @@ struct KernelSpec {
   std::function<void(Invocation &)> follow = nullptr;
 
   // Fills inputs whose contents follow from those of others, after ArgumentSpec::sample.
-  std::function<void(const Invocation &, std::span<HostArray> inputs)> sample_dependent = nullptr;
+  CommandFunction<void(const Invocation &, std::span<HostArray> inputs)> sample_dependent = nullptr;
 
   // Throws InputError for extents or options that do not go together.
   std::function<void(const Invocation &)> check;
   // Throws InputError for numbers that would lead out of another array, such as a bad index. Inputs
   // are as for `reference`. Called only if the arrays are on the host: launches do not check.
-  std::function<void(const Invocation &, std::span<const HostArray> inputs)> contents = nullptr;
+  CommandFunction<void(const Invocation &, std::span<const HostArray> inputs)> contents = nullptr;
   // Adds the extents of axes that only outputs have.
   std::function<void(Invocation &)> derive;
   // Computes all outputs, in order, on the host. `inputs` are in the order of the arguments, with
   // their axes in the order of the specification, whatever is stored. An array that the caller left
   // out has no axes and no data. with_arithmetic() helps. Without a reference, results cannot be
   // checked.
-  ReferenceFunction reference;
+  CommandFunction<std::vector<HostArray>(const Invocation &, std::span<const HostArray> inputs,
+                                         Arithmetic)>
+      reference;
   // An output's error may be this many times that of Arithmetic::own.
   double factor = 2;
 
@@ -194,7 +195,7 @@ struct KernelSpec {
   std::function<ConfigValues(const Invocation &, const std::string &target)> defaults;
   // The time in microseconds that a model of the kernel's own expects with this configuration; 0 if
   // the model does not cover this call and target.
-  std::function<double(const Invocation &, const std::string &target, const ConfigValues &)>
+  CommandFunction<double(const Invocation &, const std::string &target, const ConfigValues &)>
       predict = nullptr;
   std::vector<SearchSpace> spaces = {}; // one for each launch that is worth tuning
   // Fields of the configuration that never change the order of sums. All others may.
@@ -205,7 +206,7 @@ struct KernelSpec {
                                     "T",   "Tq", "Tk", "blocks", "max"};
   // The additions and multiplications that the result needs at least. Benchmarks report them, for
   // kernels that arithmetic bounds rather than memory.
-  std::function<double(const Invocation &)> flops = nullptr;
+  CommandFunction<double(const Invocation &)> flops = nullptr;
   // Launches the kernel, by `use` alone: it is also called to compile, to bind and to tune, then
   // with typical extents and without memory.
   std::function<void(Use &use)> apply;

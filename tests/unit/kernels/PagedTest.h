@@ -1,6 +1,7 @@
 // What the tests of attention over pages share.
 #pragma once
 #include "KernelTest.h"
+#include <sectile/error.h>
 
 namespace sectile::test {
 
@@ -43,5 +44,37 @@ inline auto lengths(std::vector<int> some) {
       call.kernel->sample_dependent(call, inputs);
   };
 }
+
+/// What f() throws, or "accepted".
+inline std::string refusal(const std::function<void()> &f) {
+  try {
+    f();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// A case whose inputs are prepared, but for page tables, which name all that mistakes need.
+struct Planted {
+  Invocation call;
+  std::vector<HostArray> inputs;
+
+  explicit Planted(const KernelCase &test, int tablesAt = test::tablesAt)
+      : call(resolveCase(test)), inputs(sampleInputs(call, 1)) {
+    const HostArray tables = inputs[static_cast<std::size_t>(tablesAt)];
+    test.prepare(call, inputs);
+    inputs[static_cast<std::size_t>(tablesAt)] = tables;
+  }
+
+  /// Whether the check sees a mistake in what another case gives of these inputs.
+  void expectSeen(const KernelCase &other, const std::vector<HostArray> &with, bool seen) const {
+    auto outputs = referenceOutputs(resolveCase(other), with, Arithmetic::exact);
+    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
+               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
+    for (const Verdict &verdict : check(call, inputs, outputs))
+      EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
+  }
+};
 
 } // namespace sectile::test

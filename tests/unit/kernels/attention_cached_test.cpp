@@ -212,35 +212,25 @@ TEST(AttentionCachedReference, PlantedMistakesAreSeen) {
   KernelCase test =
       even(40, {90, 70}, {"attention_cached", {{"words", 2}}, {{"chunk", "64"}}, {"tree"}});
   test.options.push_back({"causal", "false"});
-  const Invocation call = resolveCase(test);
-  std::vector<HostArray> inputs = sampleInputs(call, 1);
-  const HostArray tables = inputs[tablesAt];
-  test.prepare(call, inputs);
-  inputs[tablesAt] = tables; // what the mistakes need is there
-  auto expectSeen = [&](const KernelCase &other, const std::vector<HostArray> &with, bool seen) {
-    auto outputs = referenceOutputs(resolveCase(other), with, Arithmetic::exact);
-    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
-               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
-    for (const Verdict &verdict : check(call, inputs, outputs))
-      EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
-  };
-  expectSeen(test, inputs, false);
+  const Planted planted(test);
+  const std::vector<HostArray> &inputs = planted.inputs;
+  planted.expectSeen(test, inputs, false);
   auto wrong = inputs;
   auto bits = wrong[treeAt].as<std::int32_t>();
   std::rotate(bits.begin(), bits.begin() + 2, bits.end()); // the next token's
-  expectSeen(test, wrong, true);
+  planted.expectSeen(test, wrong, true);
   wrong = inputs;
   bits = wrong[treeAt].as<std::int32_t>();
   std::rotate(bits.begin(), bits.begin() + 1, bits.end());
-  expectSeen(test, wrong, true);
+  planted.expectSeen(test, wrong, true);
   wrong = inputs;
   wrong[lengthsAt].assign(std::vector<double>{89, 70});
-  expectSeen(test, wrong, true);
+  planted.expectSeen(test, wrong, true);
   KernelCase other = test;
   other.options = {{"chunk", "63"}, {"causal", "false"}};
-  expectSeen(other, inputs, true);
+  planted.expectSeen(other, inputs, true);
   other.options = {{"chunk", "64"}, {"causal", "true"}};
-  expectSeen(other, inputs, true);
+  planted.expectSeen(other, inputs, true);
 }
 
 /// What a query sees, one pair at a time, by the words of the page.
@@ -272,15 +262,6 @@ TEST(AttentionCachedReference, SeesWhatItShould) {
         EXPECT_NEAR(std::exp(lse[static_cast<std::size_t>(i)]), count, 1e-9) << i;
       }
     }
-}
-
-std::string refusal(const std::function<void()> &f) {
-  try {
-    f();
-  } catch (const InputError &error) {
-    return error.what();
-  }
-  return "accepted";
 }
 
 TEST(AttentionCachedErrors, SayWhatIsWrong) {

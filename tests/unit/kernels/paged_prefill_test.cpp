@@ -193,28 +193,18 @@ TEST(PagedPrefillReference, AgreesWithAttention) {
 TEST(PagedPrefillReference, PlantedMistakesAreSeen) {
   const KernelCase test =
       chunks({{20, 50}, {20, 60}}, {"paged_prefill", {}, {{"window_left", "15"}}});
-  const Invocation call = resolveCase(test);
-  std::vector<HostArray> inputs = sampleInputs(call, 1);
-  const HostArray tables = inputs[tablesAt];
-  test.prepare(call, inputs);
-  inputs[tablesAt] = tables; // what the mistakes need is there
-  auto expectSeen = [&](const KernelCase &other, const std::vector<HostArray> &with, bool seen) {
-    auto outputs = referenceOutputs(resolveCase(other), with, Arithmetic::exact);
-    outputs = {HostArray(DType::float16, outputs[0].shape, outputs[0].to_double()),
-               HostArray(DType::float32, outputs[1].shape, outputs[1].to_double())};
-    for (const Verdict &verdict : check(call, inputs, outputs))
-      EXPECT_EQ(!verdict.accuracy.ok(), seen) << verdict.output;
-  };
-  expectSeen(test, inputs, false);
+  const Planted planted(test);
+  const std::vector<HostArray> &inputs = planted.inputs;
+  planted.expectSeen(test, inputs, false);
   auto wrong = inputs;
   wrong[lengthsAt].assign(std::vector<double>{20, 20});
-  expectSeen(test, wrong, true);
+  planted.expectSeen(test, wrong, true);
   wrong = inputs;
   wrong[endsAt].assign(std::vector<double>{0, 21, 40});
-  expectSeen(test, wrong, true);
+  planted.expectSeen(test, wrong, true);
   KernelCase window = test;
   window.options = {{"window_left", "14"}};
-  expectSeen(window, inputs, true);
+  planted.expectSeen(window, inputs, true);
 }
 
 TEST(PagedPrefillErrors, AreFoundInTheNumbersToo) {

@@ -1,0 +1,27 @@
+// An argument of a kernel in words, as kernels declare it: for messages, descriptions and comments.
+#ifndef SECTILE_RUNTIME_DECLARED_ARGUMENTS_H
+#define SECTILE_RUNTIME_DECLARED_ARGUMENTS_H
+#include <sectile/signature.h>
+#include <string>
+
+namespace sectile::runtime {
+
+/// "Ptr<const f32>", "View<f16, 2>", "Int" or "f32".
+inline std::string declared(const ArgSpec &spec) {
+  const std::string element = (spec.readonly ? "const " : "") + std::string(name_of(spec.dtype));
+  switch (spec.kind) {
+  case ArgKind::pointer:
+    return "Ptr<" + element + ">";
+  case ArgKind::view:
+    return "View<" + element + ", " + std::to_string(spec.rank) + ">";
+  case ArgKind::index:
+    return "Int";
+  case ArgKind::scalar:
+    break;
+  }
+  return std::string(name_of(spec.dtype));
+}
+
+} // namespace sectile::runtime
+
+#endif
