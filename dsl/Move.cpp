@@ -179,6 +179,78 @@ Value ravel(const Value &x, Location where) {
   return trace.wrap(reshaped(trace, loc, value, {type.getNumElements()}));
 }
 
+/// The part of an axis that is one of `count` alike, a power of two: each split takes the lowest
+/// bit of its number.
+static mlir::Value partOf(Trace &trace, mlir::Location loc, mlir::Value value, unsigned axis,
+                          int64_t count, int64_t number) {
+  SmallVector<int64_t> shape(tile::shapeOf(value.getType()));
+  const unsigned rank = shape.size();
+  shape[axis] /= count;
+  shape.insert(shape.begin() + axis, count);
+  value = reshaped(trace, loc, value, shape);
+  SmallVector<int32_t> order;
+  for (unsigned i = 0; i <= rank; ++i)
+    if (i != axis)
+      order.push_back(i);
+  order.push_back(axis);
+  shape.erase(shape.begin() + axis);
+  shape.push_back(count);
+  value = trace.builder.createOrFold<tile::PermuteOp>(loc, tileOf(shape, value), value,
+                                                      trace.builder.getDenseI32ArrayAttr(order));
+  for (; count > 1; count /= 2, number /= 2) {
+    shape.back() = count / 2;
+    shape.push_back(2);
+    value = reshaped(trace, loc, value, shape);
+    shape.pop_back();
+    mlir::Type half = tileOf(shape, value);
+    auto split = tile::SplitOp::create(trace.builder, loc, half, half, value);
+    value = number % 2 ? split.getSecond() : split.getFirst();
+  }
+  shape.pop_back();
+  return reshaped(trace, loc, value, shape);
+}
+
+Value slice(const Value &x, const Extent &axis, const Operand &begin, const Extent &extent) {
+  Location where = axis.where;
+  Trace &trace = Trace::current(where);
+  mlir::Location loc = trace.location(where);
+  mlir::Value value = trace.get(x, where);
+  SmallVector<int64_t> shape(tile::shapeOf(value.getType()));
+  const unsigned at = axisOf(axis, shape, "sc::slice");
+  const int64_t whole = shape[at], part = extent.number;
+  if (part < 1 || part > whole)
+    fail(extent.where, "sc::slice of " + Twine(part) + " elements of axis " + Twine(axis.number) +
+                           " of " + shapeText(shape) + ": there are 1 to " + Twine(whole));
+  if (begin.none || (begin.value ? !isInteger(begin.kind)
+                                 : begin.literal.type != Literal::Type::integer &&
+                                       begin.literal.type != Literal::Type::natural))
+    fail(begin.where, "sc::slice begins at an integer");
+  shape[at] = part;
+  mlir::Value first;
+  if (begin.value) {
+    first = trace.get(*begin.value, begin.where);
+    if (isa<RankedTensorType>(first.getType()))
+      fail(begin.where, "sc::slice begins at one integer, not at a tile of them: sc::gather takes "
+                        "an index for each element");
+    first = convert(trace, loc, first, begin.kind, Kind::int32, trace.builder.getI32Type());
+  } else {
+    const std::int64_t number = begin.literal.integer;
+    if (number < 0 || number > whole - part)
+      fail(begin.where, "sc::slice of " + Twine(part) + " elements from " + Twine(number) +
+                            " on: axis " + Twine(axis.number) + " has " + Twine(whole));
+    if (part == whole)
+      return x;
+    if (whole % part == 0 && number % part == 0 && llvm::isPowerOf2_64(whole / part))
+      return trace.wrap(partOf(trace, loc, value, at, whole / part, number / part));
+    first = constantOf(trace, loc, trace.builder.getI32Type(), number);
+  }
+  mlir::Value positions = positionsAlong(trace, loc, shape, at);
+  positions =
+      arith::AddIOp::create(trace.builder, loc, positions, broadcastTo(trace, loc, first, shape));
+  return trace.wrap(tile::GatherOp::create(trace.builder, loc, tileOf(shape, value), value,
+                                           positions, at, nullptr));
+}
+
 Value gather(const Value &x, Kind kind, const Value &indices, const Extent &axis) {
   Location where = axis.where;
   Trace &trace = Trace::current(where);

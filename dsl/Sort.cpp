@@ -326,7 +326,8 @@ std::int64_t checkedCount(const Extent &k) {
   return k.number;
 }
 
-Value histogram(Kind kind, const Value &x, const Extent &bins, const Operand &mask) {
+Value histogram(Kind kind, const Value &x, const Extent &bins, const Value *weights,
+                const Operand &mask) {
   Location where = bins.where;
   Trace &trace = Trace::current(where);
   OpBuilder &builder = trace.builder;
@@ -356,8 +357,20 @@ Value histogram(Kind kind, const Value &x, const Extent &bins, const Operand &ma
     counted = counted ? builder.createOrFold<arith::AndIOp>(loc, counted, inside) : inside;
   }
   value = convert(trace, loc, value, kind, Kind::int32, builder.getI32Type());
-  auto type = RankedTensorType::get({bins.number}, builder.getI32Type());
-  return trace.wrap(tile::HistogramOp::create(builder, loc, type, value, counted, nullptr));
+  mlir::Type element = builder.getI32Type();
+  mlir::Value added;
+  if (weights) {
+    added = trace.get(*weights, where);
+    element = getElementTypeOrSelf(added.getType());
+    ArrayRef<int64_t> given = tile::shapeOf(added.getType());
+    if (broadcastShape({value, added}, "sc::histogram and its weights", where) !=
+        ArrayRef<int64_t>(shape))
+      fail(where, "sc::histogram of " + shapeText(shape) + " with weights of " + shapeText(given) +
+                      ": weights have the tile's shape, or repeat to it");
+    added = broadcastTo(trace, loc, added, shape);
+  }
+  auto type = RankedTensorType::get({bins.number}, element);
+  return trace.wrap(tile::HistogramOp::create(builder, loc, type, value, added, counted, nullptr));
 }
 
 } // namespace sectile::detail

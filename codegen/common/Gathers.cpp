@@ -80,6 +80,8 @@ LogicalResult emitHistogram(KernelEmitter &emitter, tile::HistogramOp op) {
   ArrayRef<unsigned> first = emitter.firstCopies(layout);
   Registers &numbers = emitter.registers(op.getSource());
   Registers *masks = op.getMask() ? &emitter.registers(op.getMask()) : nullptr;
+  Registers *weights = op.getWeights() ? &emitter.registers(op.getWeights()) : nullptr;
+  const auto add = count.isF32() ? llvm::AtomicRMWInst::FAdd : llvm::AtomicRMWInst::Add;
   emitter.under(emitter.isWriter(layout), [&] {
     for (auto [reg, number] : llvm::enumerate(numbers)) {
       if (!first.empty() && first[reg] < reg)
@@ -88,8 +90,8 @@ LogicalResult emitHistogram(KernelEmitter &emitter, tile::HistogramOp op) {
       if (masks)
         counts = b.CreateAnd(counts, (*masks)[reg]);
       emitter.under(counts, [&] {
-        b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, binAt(number), b.getInt32(1), llvm::Align(4),
-                          llvm::AtomicOrdering::Monotonic);
+        b.CreateAtomicRMW(add, binAt(number), weights ? (*weights)[reg] : b.getInt32(1),
+                          llvm::Align(4), llvm::AtomicOrdering::Monotonic);
       });
     }
   });

@@ -340,6 +340,8 @@ private:
   std::string atomicName(tile::AtomicKind kind, Type *type) const {
     using Kind = tile::AtomicKind;
     std::string bits = std::to_string(type->getPrimitiveSizeInBits().getFixedValue());
+    if (type->isIntegerTy(16)) // of 16 bits there are a compare-and-swap and sums of floats
+      return "";
     switch (kind) {
     case Kind::Add:
       return "add.u" + bits;
@@ -408,11 +410,26 @@ private:
       return b.CreateMaxNum(before, value);
     case tile::AtomicKind::FMin:
       return b.CreateMinNum(before, value);
+    case tile::AtomicKind::Add:
+      return b.CreateAdd(before, value);
+    case tile::AtomicKind::Max:
+      return b.CreateBinaryIntrinsic(Intrinsic::smax, before, value);
+    case tile::AtomicKind::Min:
+      return b.CreateBinaryIntrinsic(Intrinsic::smin, before, value);
+    case tile::AtomicKind::UMax:
+      return b.CreateBinaryIntrinsic(Intrinsic::umax, before, value);
+    case tile::AtomicKind::UMin:
+      return b.CreateBinaryIntrinsic(Intrinsic::umin, before, value);
+    case tile::AtomicKind::And:
+      return b.CreateAnd(before, value);
+    case tile::AtomicKind::Or:
+      return b.CreateOr(before, value);
+    case tile::AtomicKind::Xor:
+      return b.CreateXor(before, value);
     case tile::AtomicKind::Exchange:
       return value;
-    default:
-      llvm_unreachable("the chip has the others");
     }
+    llvm_unreachable("all kinds are covered");
   }
 
   static Value *predicateOf(IRBuilder<> &b, Value *predicate) {

@@ -119,6 +119,14 @@ LogicalResult ScanOp::verifyRegions() {
 }
 
 LogicalResult HistogramOp::verify() {
+  Type added = IntegerType::get(getContext(), 32);
+  if (getWeights())
+    added = elementType(getWeights().getType());
+  if (elementType(getType()) != added)
+    return emitOpError("sums ") << added << ", not " << elementType(getType());
+  if (getWeights() && failed(sameTile(*this, getSource().getType(), getWeights().getType(),
+                                      "elements and weights")))
+    return failure();
   if (getMask())
     return sameTile(*this, getSource().getType(), getMask().getType(), "elements and mask");
   return success();

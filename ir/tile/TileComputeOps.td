@@ -100,15 +100,20 @@ def Tile_ScanOp : Tile_Op<"scan", [Pure, SingleBlock, RecursiveMemoryEffects]> {
   let hasRegionVerifier = 1;
 }
 
-def Tile_HistogramOp : Tile_Op<"histogram", [Pure]> {
-  let summary = "how often each of 0, 1, … occurs in a tile";
+def Tile_HistogramOp : Tile_Op<"histogram", [Pure, AttrSizedOperandSegments]> {
+  let summary = "how often each of 0, 1, … occurs in a tile, or the sum of the weights where it does";
   let description = [{
     The result's extent is the number of bins. Elements outside of them, and where the mask is false, are not counted.
+    Weights are added in any order.
     `scratch`: where in shared memory its scratch is, in bytes, once placed.
   }];
-  let arguments = (ins TensorOf<[I32]>:$source, Optional<TensorOf<[I1]>>:$mask, OptionalAttr<I32Attr>:$scratch);
-  let results = (outs 1DTensorOf<[I32]>:$result);
-  let assemblyFormat = "$source (`mask` $mask^)? attr-dict `:` type($source) (`mask` type($mask)^)? `->` type($result)";
+  let arguments = (ins TensorOf<[I32]>:$source, Optional<TensorOf<[I32, F32]>>:$weights, Optional<TensorOf<[I1]>>:$mask,
+                       OptionalAttr<I32Attr>:$scratch);
+  let results = (outs 1DTensorOf<[I32, F32]>:$result);
+  let assemblyFormat = [{
+    $source (`weights` $weights^)? (`mask` $mask^)? attr-dict `:` type($source) (`weights` type($weights)^)?
+    (`mask` type($mask)^)? `->` type($result)
+  }];
   let hasVerifier = 1;
 }
 

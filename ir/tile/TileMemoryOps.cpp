@@ -130,7 +130,7 @@ static LogicalResult verifyAtomic(Operation *op, AtomicKind kind, Type element) 
   if (kind != AtomicKind::Exchange && floats != isFloatKind(kind))
     return op->emitOpError() << stringifyAtomicKind(kind) << " does not work on " << element;
   unsigned bits = element.getIntOrFloatBitWidth();
-  if (bits != 32 && bits != 64 && !(floats && bits == 16))
+  if (bits != 16 && bits != 32 && bits != 64)
     return op->emitOpError() << "does not work on elements of " << bits << " bits";
   return success();
 }

@@ -96,7 +96,7 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>
   let description = [{
     Where the mask is false nothing happens and the result is zero. `fadd`, `fmax` and `fmin` work on floats, the others
     on integers (`exchange` on both). `fmax` and `fmin` ignore a NaN beside a number. Elements of one tile that meet at
-    one address are combined in no particular order. Integers have 32 or 64 bits; floats are f16, bf16, f32 or f64.
+    one address are combined in no particular order. Integers have 16, 32 or 64 bits; floats are f16, bf16, f32 or f64.
     `vector` is set once layouts are known, where two registers of a thread are added to neighbours in memory at once.
   }];
   let arguments = (ins Tile_AtomicKind:$kind, Tile_Ptrs:$ptr, Tile_Values:$value, Optional<Tile_Mask>:$mask,

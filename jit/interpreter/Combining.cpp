@@ -229,11 +229,28 @@ void histogram(Run &run, Operation &op) {
   auto histogram = cast<tile::HistogramOp>(op);
   const Elements &source = run.get(histogram.getSource());
   const Elements *mask = histogram.getMask() ? &run.get(histogram.getMask()) : nullptr;
-  Elements result({32}, tile::shapeOf(op.getResult(0).getType()));
-  for (size_t i = 0; i < source.size(); ++i)
-    if (int64_t bin = source.asSigned(i);
-        bin >= 0 && bin < result.shape[0] && (!mask || (*mask)[i]))
-      ++result.words[size_t(bin)];
+  const Elements *weights = histogram.getWeights() ? &run.get(histogram.getWeights()) : nullptr;
+  Elements result(weights ? weights->type : ElementType{32},
+                  tile::shapeOf(op.getResult(0).getType()));
+  std::vector<SumBound> sums;
+  if (const FloatFormat *format = result.type.format; format && run.bounds())
+    sums.assign(result.size(), SumBound(*format));
+  for (size_t i = 0; i < source.size(); ++i) {
+    const int64_t bin = source.asSigned(i);
+    if (bin < 0 || bin >= result.shape[0] || (mask && !(*mask)[i]))
+      continue;
+    uint64_t &sum = result.words[size_t(bin)];
+    if (!weights)
+      ++sum;
+    else if (!result.type.format)
+      sum = (sum + (*weights)[i]) & result.type.mask();
+    else
+      sum = result.type.format->encode(result.asDouble(size_t(bin)) + weights->asDouble(i));
+    if (!sums.empty())
+      sums[size_t(bin)].add(weights->asDouble(i), weights->boundAt(i));
+  }
+  for (size_t bin = 0; bin < sums.size(); ++bin)
+    result.bounds.push_back(sums[bin].of(result.asDouble(bin)));
   run.set(op.getResult(0), std::move(result));
 }
 

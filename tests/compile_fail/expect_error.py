@@ -1,5 +1,6 @@
 # Compiles a file that must not compile: expect_error.py SOURCE COMPILER [OPTION...]
-# Passes when the compiler refuses it with an error matching each `// expect: REGEX` of the file.
+# Passes when the compiler refuses it with an error matching each `// expect: REGEX` of the file, and with no error that
+# fails to match its `// only: REGEX`, if it has one.
 import re
 import subprocess
 import sys
@@ -9,7 +10,7 @@ def main(source, command):
     with open(source) as file:
         text = file.read()
     # A formatter that wraps the line would cut the pattern short, or swallow the next one.
-    if wrapped := re.search(r"^// expect: .+\n// (?!expect: ).*", text, re.M):
+    if wrapped := re.search(r"^// expect: .+\n// (?!expect: |only: ).*", text, re.M):
         return f"{source}: '// expect: REGEX' goes on in the next line:\n{wrapped[0]}"
     expected = re.findall(r"^// expect: (.+)", text, re.M)
     if not expected:
@@ -21,6 +22,9 @@ def main(source, command):
     for pattern in expected:
         if not re.search(pattern.strip(), errors):
             return f"{source}: no error matches '{pattern}'. The compiler said:\n{result.stderr}"
+    for pattern in re.findall(r"^// only: (.+)", text, re.M):
+        if more := [line for line in errors.splitlines() if not re.search(pattern.strip(), line)]:
+            return f"{source}: another error than '{pattern}': {more[0]}"
     return None
 
 

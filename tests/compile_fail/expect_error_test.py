@@ -10,6 +10,8 @@ cases = [
     ("// expect: cannot convert\nint x = y;\n", "no error matches"),
     ("// expect: anything\nint x = 1;\n", "compiles, but must not"),
     ("int x = y;\n", "has no '// expect"),
+    ("// expect: undeclared|not declared\n// only: .y.\nint x = y;\n", None),
+    ("// expect: undeclared|not declared\n// only: .y.\nint x = y + z;\n", "another error than"),
     ("// expect: undeclared|not\n// declared\nint x = y;\n", "goes on in the next line"),
 ]
 with tempfile.TemporaryDirectory() as folder:

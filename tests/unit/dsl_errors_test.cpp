@@ -228,6 +228,16 @@ TEST(Errors, Moving) {
                HasSubstr("sc::gather of [8, 4] by indices of [4, 8] along axis 1"));
   EXPECT_FAULT(sc::gather(sc::zeros<float>(8), sc::zeros<int>(8), 1),
                HasSubstr("sc::gather along axis 1 of a tile of rank 1"));
+  EXPECT_FAULT(sc::slice(sc::zeros<float>(8, 4), 2, 0, 2),
+               HasSubstr("sc::slice along axis 2 of a tile of rank 2"));
+  EXPECT_FAULT(sc::slice(sc::zeros<float>(8, 4), 1, 0, 5),
+               HasSubstr("sc::slice of 5 elements of axis 1 of [8, 4]: there are 1 to 4"));
+  EXPECT_FAULT(sc::slice(sc::zeros<float>(8, 4), 0, 6, 4),
+               HasSubstr("sc::slice of 4 elements from 6 on: axis 0 has 8"));
+  EXPECT_FAULT(sc::slice(sc::zeros<float>(8), 0, 1.5, 4),
+               HasSubstr("sc::slice begins at an integer"));
+  EXPECT_FAULT(sc::slice(sc::zeros<float>(8), 0, sc::arange(0, 4), 4),
+               HasSubstr("sc::slice begins at one integer, not at a tile of them"));
 }
 
 TEST(Errors, Sorting) {
@@ -238,7 +248,8 @@ TEST(Errors, Sorting) {
   EXPECT_FAULT(sc::topk(sc::zeros<float>(8), 9, 0),
                HasSubstr("sc::topk of 9 among 8 elements along axis 0"));
   EXPECT_FAULT(sc::topk(sc::zeros<float>(8), 0, 0), HasSubstr("k is at least 1"));
-  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 0), HasSubstr("sc::histogram of 0 bins"));
+  EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 0),
+               HasSubstr("sc::histogram of 0 bins: there are 1 to 1048576"));
   EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, n),
                HasSubstr("sc::histogram: a mask is bool, not Int: compare first, as in x < n"));
   EXPECT_FAULT(
@@ -246,6 +257,9 @@ TEST(Errors, Sorting) {
       HasSubstr("sc::histogram of [8] with a mask of [2, 8]: the mask has the tile's shape"));
   EXPECT_FAULT(sc::histogram(sc::zeros<int>(8), 4, sc::arange(0, 4) < 2),
                HasSubstr("sc::histogram and its mask: the shapes [8] and [4]"));
+  EXPECT_FAULT(
+      sc::histogram(sc::zeros<int>(8), 4, sc::zeros<float>(2, 8)),
+      HasSubstr("sc::histogram of [8] with weights of [2, 8]: weights have the tile's shape"));
 }
 
 //===-- Control flow

@@ -32,10 +32,12 @@ template <class T> constexpr void checkAtomic() {
                                      "kernel's parameter a Ptr<T> or a View<T, N>");
   using Number = std::remove_const_t<T>;
   static_assert(std::same_as<Number, half> || std::same_as<Number, bfloat16> ||
+                    (std::integral<Number> && sizeof(T) == 2) ||
                     ((std::floating_point<Number> || std::integral<Number>) &&
                      (sizeof(T) == 4 || sizeof(T) == 8)),
-                "atomic operations work on integers of 32 and 64 bits, half, bfloat16, float and "
-                "double");
+                "atomic operations work on integers of 16, 32 and 64 bits, half, bfloat16, float "
+                "and double; no chip has them of 8 bits, and a loop of atomic_cas on the 32 bits "
+                "around is the kernel's to write");
 }
 template <class T> constexpr void checkAtomicBits() {
   checkAtomic<T>();

@@ -14,6 +14,7 @@ Value flip(const Value &x, const Extent &axis);
 Value squeeze(const Value &x, const Extent &axis);
 Value ravel(const Value &x, Location where);
 Value gather(const Value &x, Kind kind, const Value &indices, const Extent &axis);
+Value slice(const Value &x, const Extent &axis, const Operand &begin, const Extent &extent);
 } // namespace detail
 
 // Side by side along a new last axis of extent 2. The shapes broadcast.
@@ -58,6 +59,15 @@ template <class T, class I>
 Tile<T> gather(const Tile<T> &x, const Tile<I> &indices, detail::Extent axis) {
   static_assert(detail::isInteger(detail::kindOf<I>()), "sc::gather takes indices of integers");
   return Tile<T>(detail::gather(x.handle(), detail::kindOf<I>(), indices.handle(), axis));
+}
+
+// The part of x that begins at `begin` along an axis, `extent` long and within x: 0 <= begin <=
+// x.extent(axis) - extent. If begin is a number of the host and a multiple of the extent, of which
+// x's is a power of two times, a thread keeps its elements where the layout allows it. Everything
+// else is a gather.
+template <class T>
+Tile<T> slice(const Tile<T> &x, detail::Extent axis, detail::Operand begin, detail::Extent extent) {
+  return Tile<T>(detail::slice(x.handle(), axis, begin, extent));
 }
 
 } // namespace sectile

@@ -11,7 +11,9 @@ void sortWithPositions(Kind kind, const Value &x, const Extent &axis, bool desce
                        std::int64_t k, Value &sorted, Value &positions);
 void checkSameShape(std::span<const Value *const> tiles, Location where);
 std::int64_t checkedCount(const Extent &k);
-Value histogram(Kind kind, const Value &x, const Extent &bins, const Operand &mask);
+// Sums of ones where there are no weights.
+Value histogram(Kind kind, const Value &x, const Extent &bins, const Value *weights,
+                const Operand &mask);
 } // namespace detail
 
 // Sorted along an axis, the smallest first, or the largest. NaN is larger than all numbers and
@@ -59,7 +61,21 @@ std::tuple<Tile<T>, Tile<std::int32_t>> topk(const Tile<T> &x, detail::Extent k,
 template <class T>
 Tile<std::int32_t> histogram(const Tile<T> &x, detail::Extent bins, detail::Operand mask = {}) {
   static_assert(detail::isInteger(detail::kindOf<T>()), "sc::histogram counts integers");
-  return Tile<std::int32_t>(detail::histogram(detail::kindOf<T>(), x.handle(), bins, mask));
+  return Tile<std::int32_t>(
+      detail::histogram(detail::kindOf<T>(), x.handle(), bins, nullptr, mask));
+}
+// The sum of the weights, a tile of x's shape, of all elements that are 0, 1, … bins - 1; floats in
+// any order.
+template <class T, class W>
+  requires(!std::same_as<W, bool> && !std::same_as<W, Index>)
+Tile<W> histogram(const Tile<T> &x, detail::Extent bins, const Tile<W> &weights,
+                  detail::Operand mask = {}) {
+  static_assert(detail::isInteger(detail::kindOf<T>()), "sc::histogram counts integers");
+  static_assert(std::same_as<W, float> || std::same_as<W, std::int32_t> ||
+                    std::same_as<W, std::uint32_t>,
+                "sc::histogram sums weights of float, std::int32_t or std::uint32_t: sc::cast "
+                "others to one of these");
+  return Tile<W>(detail::histogram(detail::kindOf<T>(), x.handle(), bins, &weights.handle(), mask));
 }
 
 } // namespace sectile

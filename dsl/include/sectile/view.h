@@ -132,6 +132,26 @@ protected:
   bool padded_ = false;
   Access access_;
 };
+
+// Where tile() is an error, so that calls on what it gives are not errors, too.
+template <class T> struct NoTile {
+  NoTile padding(const Literal &) const { return {}; }
+  NoTile access(const Access &) const { return {}; }
+#define SECTILE_CALL(name, result)                                                                 \
+  template <class... A> result name(const A &...) const { return result(); }
+  SECTILE_CALL(load, Tile<T>)
+  SECTILE_CALL(load_at, Tile<T>)
+  SECTILE_CALL(gather, Tile<T>)
+  SECTILE_CALL(gather_at, Tile<T>)
+  SECTILE_CALL(store, void)
+  SECTILE_CALL(store_at, void)
+  SECTILE_CALL(scatter, void)
+  SECTILE_CALL(scatter_at, void)
+  SECTILE_CALL(atomic_add, Tile<T>)
+  SECTILE_CALL(atomic_max, Tile<T>)
+  SECTILE_CALL(atomic_min, Tile<T>)
+#undef SECTILE_CALL
+};
 } // namespace detail
 
 // A view cut into tiles of one shape. Elements beyond the view's edges load as the padding, zero
@@ -203,16 +223,18 @@ public:
     return TiledView<T, N>(*this, std::array<std::int64_t, N>{static_cast<std::int64_t>(shape)...});
   }
   template <class... E>
-    requires(sizeof...(E) != N || !(std::integral<E> && ...))
-  auto tile(E...) const {
-    static_assert(sizeof...(E) == N,
-                  "a tile of a View<T, N> has N extents: x.tile(m, n) for two axes. at(i) and "
-                  "fix(axis, i) leave axes out");
-    static_assert(sizeof...(E) != N,
-                  "the extents of a tile are C++ integers, which the host knows while it traces");
-    // For the calls on it, which would be errors without a reason.
-    const TiledView<T, sizeof...(E) ? int(sizeof...(E)) : 1> *none = nullptr;
-    return *none;
+    requires(sizeof...(E) != N)
+  __attribute__((unavailable("a tile of a View<T, N> has N extents: x.tile(m, n) for two axes. "
+                             "at(i) and fix(axis, i) leave axes out"))) //
+  detail::NoTile<value_type> tile(E...) const {
+    return {};
+  }
+  template <class... E>
+    requires(sizeof...(E) == N && !(std::integral<E> && ...))
+  __attribute__((unavailable("the extents of a tile are C++ integers, which the host knows while "
+                             "it traces"))) //
+  detail::NoTile<value_type> tile(E...) const {
+    return {};
   }
   // How many tiles of this shape cover each axis.
   template <class... E>

@@ -130,6 +130,14 @@ private:
   mutable std::atomic<KernelState *> state_ = nullptr;
 };
 
+// Stands for the parameter with this number, from 0, where a call of a kernel has no argument for
+// it. Nothing where the call has enough.
+template <std::size_t Number, class Parameter> struct MissingArgument {};
+template <class Signature, std::size_t Given> constexpr auto firstMissing() {
+  if constexpr (Given < Signature::args_count)
+    return MissingArgument<Given, typename Signature::template Arg<Given>>();
+}
+
 template <class Signature, class Indices> class TypedKernel;
 
 template <class Signature, std::size_t... I>
@@ -160,6 +168,14 @@ public:
          [&](const PackedLaunch &packed) { KernelBase::launch(stream, grid, packed); });
   }
 
+  // A launch without an argument for each parameter.
+  template <class... A, class Missing = decltype(firstMissing<Signature, sizeof...(A)>())>
+    requires(sizeof...(A) < Signature::args_count)
+  __attribute__((
+      unavailable("this call has too few arguments: MissingArgument<number from 0, type> "
+                  "is the first parameter of the kernel without one"))) //
+  void launch(const Stream &, Grid, const A &...) const {}
+
   // The kernel as a launch with these arguments has it compiled, for a target ("sm_90a") and in a
   // form ("tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco"). Needs no device; addresses may
   // be null.
@@ -178,6 +194,15 @@ public:
   {
     return pack({}, options, arguments...,
                 [&](const PackedLaunch &packed) { return KernelBase::emit(target, form, packed); });
+  }
+
+  template <class... A, class Missing = decltype(firstMissing<Signature, sizeof...(A)>())>
+    requires(sizeof...(A) < Signature::args_count)
+  __attribute__((
+      unavailable("this call has too few arguments: MissingArgument<number from 0, type> "
+                  "is the first parameter of the kernel without one"))) //
+  std::string emit(std::string_view, std::string_view, const A &...) const {
+    return {};
   }
 
   // The hash of the kernel's IR as a launch with these arguments has it, without source lines: what

@@ -179,7 +179,7 @@ Value Generator::histogram(Value tile) {
     numbers = op<arith::AndIOp>(numbers, constant(shape, i32(), 31));
   Value mask = coin() ? someMask(shape) : Value();
   static constexpr int64_t bins[] = {1, 2, 8, 16, 32, 48, 128};
-  return op<tile::HistogramOp>(tileOf({oneOf(bins)}, i32()), numbers, mask, IntegerAttr());
+  return op<tile::HistogramOp>(tileOf({oneOf(bins)}, i32()), numbers, Value(), mask, IntegerAttr());
 }
 
 } // namespace sectile::fuzz

@@ -125,6 +125,9 @@ func.func @combining(%x: tensor<16x64xf32>, %n: tensor<64xi32>, %m: tensor<64xi1
   }
   // CHECK: tile.histogram %{{.*}} mask %{{.*}} : tensor<64xi32> mask tensor<64xi1> -> tensor<8xi32>
   %1 = tile.histogram %n mask %m : tensor<64xi32> mask tensor<64xi1> -> tensor<8xi32>
+  // CHECK: tile.histogram %{{.*}} weights %{{.*}} mask %{{.*}} : tensor<64xi32> weights tensor<64xf32> mask tensor<64xi1> -> tensor<8xf32>
+  %weights = arith.sitofp %n : tensor<64xi32> to tensor<64xf32>
+  %weighted = tile.histogram %n weights %weights mask %m : tensor<64xi32> weights tensor<64xf32> mask tensor<64xi1> -> tensor<8xf32>
   // CHECK: tile.map %{{.*}} : (tensor<64xi32>) -> tensor<64xf32>
   %2 = tile.map %n : (tensor<64xi32>) -> tensor<64xf32> {
   ^bb0(%a: i32):

@@ -65,7 +65,7 @@ template <class T> std::vector<T> numbers(size_t count, unsigned seed) {
   for (size_t i = 0; i < count; ++i) {
     seed = seed * 1664525 + 1013904223;
     if constexpr (std::integral<T>)
-      result[i] = static_cast<T>(std::uint64_t(seed) << (i % 3 ? 0 : 8 * (sizeof(T) - 4)));
+      result[i] = static_cast<T>(std::uint64_t(seed) << (i % 3 || sizeof(T) < 8 ? 0 : 32));
     else
       result[i] = static_cast<T>(static_cast<float>(static_cast<int>(seed >> 20) - 2048) / 16.0f);
   }
@@ -114,6 +114,8 @@ template <class T> void checkKinds(const sc::Device &device, std::initializer_li
 }
 
 TEST_P(Atomics, OnEveryType) {
+  checkKinds<std::int16_t>(device, {1, 80});
+  checkKinds<std::uint16_t>(device, {33 * 2});
   checkKinds<std::int32_t>(device, {1, 80});
   checkKinds<std::uint32_t>(device, {48});
   checkKinds<std::int64_t>(device, {1, 96});
@@ -130,6 +132,42 @@ TEST_P(Atomics, OnNeighboursOf16Bits) {
     checkEach<sc::half>(device, Op::add, extent, 1, {sc::MemoryOrder::relaxed}, /*masked=*/false);
     checkEach<sc::bfloat16>(device, Op::add, extent, 2, {}, /*masked=*/false);
   }
+}
+
+// Many programs update the halves of few words.
+TEST_P(Atomics, IntegersOf16BitsShareWords) {
+  sc::Kernel kernel{"share_words", [](sc::Ptr<std::uint16_t> sums, sc::View<std::int16_t, 1> most,
+                                      sc::Ptr<std::uint16_t> swapped) {
+                      auto i = sc::arange(0, 32), p = sc::program_id(0);
+                      sc::atomic_add(sums + i % 3, sc::cast<std::uint16_t>(i + 1000 * p));
+                      most.tile(32).atomic_max(0, sc::cast<std::int16_t>(i * 7 - 100 * p));
+                      sc::atomic_cas(swapped + i, sc::cast<std::uint16_t>(i), 65535);
+                    }};
+  constexpr int programs = 20;
+  auto sums = device.upload(std::vector<std::uint16_t>(4, 60000));
+  auto most = device.upload(std::vector<std::int16_t>(29, -50));
+  std::vector<std::uint16_t> wantSwapped(33);
+  for (size_t i = 0; i < 33; ++i)
+    wantSwapped[i] = static_cast<std::uint16_t>(i % 5 ? i : 70);
+  auto swapped = device.upload(wantSwapped);
+  kernel.launch(device.stream(), programs, sums, sc::tensor(most, {29}), swapped);
+  std::vector<std::uint16_t> wantSums(4, 60000);
+  std::vector<std::int16_t> wantMost(29, -50);
+  for (int p = 0; p < programs; ++p)
+    for (int i = 0; i < 32; ++i) {
+      auto &sum = wantSums[static_cast<size_t>(i % 3)];
+      sum = static_cast<std::uint16_t>(sum + i + 1000 * p);
+      if (i < 29) {
+        auto &largest = wantMost[static_cast<size_t>(i)];
+        largest = std::max<std::int16_t>(largest, static_cast<std::int16_t>(i * 7 - 100 * p));
+      }
+    }
+  for (size_t i = 0; i < 32; ++i)
+    if (i % 5)
+      wantSwapped[i] = 65535;
+  EXPECT_EQ(sums.download(), wantSums);
+  EXPECT_EQ(most.download(), wantMost);
+  EXPECT_EQ(swapped.download(), wantSwapped);
 }
 
 TEST_P(Atomics, OneWarpAndMany) {

@@ -97,6 +97,62 @@ TEST_P(Move, InterleaveAndCat) {
   }
 }
 
+// Halves, quarters and single elements, which threads keep, and others, which are gathered.
+TEST_P(Move, Slice) {
+  for (const Shape &shape : {Shape{64}, {48}, {8, 32}, {16, 48}, {3, 80}, {2, 12, 16}})
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      const int extent = static_cast<int>(shape[axis]);
+      std::size_t inner = 1;
+      for (std::size_t d = axis + 1; d < shape.size(); ++d)
+        inner *= static_cast<std::size_t>(shape[d]);
+      std::vector<std::pair<int, int>> parts{
+          {0, extent}, {extent - 1, 1}, {extent / 3, extent / 2}};
+      for (int count = 2; extent % count == 0 && count <= 4; count *= 2) {
+        parts.push_back({0, extent / count});
+        parts.push_back({extent - extent / count, extent / count});
+      }
+      for (auto [begin, length] : parts)
+        for (bool traced : {false, true}) {
+          SCOPED_TRACE(testing::PrintToString(shape) + " axis " + std::to_string(axis) + " from " +
+                       std::to_string(begin) + " " + std::to_string(length));
+          const std::size_t count = elementsOf(shape) / static_cast<std::size_t>(extent) *
+                                    static_cast<std::size_t>(length);
+          auto got = moved(device, shape, count, [=](auto x) {
+            return traced ? slice(x, axis, program_id(0) + begin, length)
+                          : slice(x, axis, begin, length);
+          });
+          const std::size_t block = inner * static_cast<std::size_t>(length);
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(got[i], i / block * inner * static_cast<std::size_t>(extent) +
+                                  static_cast<std::size_t>(begin) * inner + i % block);
+        }
+    }
+}
+
+// Columns of a product's sums are registers of each thread.
+TEST(SliceOf, SumsMovesNothing) {
+  Kernel kernel{"halves", [](View<const half, 2> a, View<const half, 2> b, View<float, 2> c) {
+                  auto sums = dot(a.tile(64, 64).load(0, 0), b.tile(64, 128).load(0, 0));
+                  auto gate = slice(sums, 1, 0, 64), up = slice(sums, 1, 64, 64);
+                  c.tile(64, 64).store(0, 0, gate * up);
+                }};
+  Kernel whole{"whole", [](View<const half, 2> a, View<const half, 2> b, View<float, 2> c) {
+                 auto sums = dot(a.tile(64, 64).load(0, 0), b.tile(64, 128).load(0, 0));
+                 c.tile(64, 128).store(0, 0, sums * sums);
+               }};
+  const Tensor<half, 2> a(nullptr, {64, 64}, {64, 1}), b(nullptr, {64, 128}, {128, 1});
+  const Tensor<float, 2> c(nullptr, {64, 128}, {128, 1});
+  auto barriers = [](const std::string &text) {
+    std::size_t found = 0;
+    for (auto at = text.find("bar.sync"); at != text.npos; at = text.find("bar.sync", at + 1))
+      ++found;
+    return found;
+  };
+  for (const char *target : {"sm_80", "sm_90a"})
+    EXPECT_EQ(barriers(kernel.emit(target, "ptx", a, b, c)),
+              barriers(whole.emit(target, "ptx", a, b, c)));
+}
+
 TEST_P(Move, Flip) {
   for (const Shape &shape : {Shape{1}, {64}, {80}, {4, 96}, {3, 5, 16}})
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {

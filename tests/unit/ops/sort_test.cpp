@@ -191,6 +191,45 @@ TEST_P(Sort, Histogram) {
   checkHistogram<std::int8_t>(device, {64}, 20);
 }
 
+template <class W> void checkWeights(const Device &device, const Shape &shape, int bins) {
+  std::vector<int> in(elementsOf(shape));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<int>(mixed(i) % 41) - 2;
+  for (bool masked : {false, true}) {
+    auto got = runOn<W>(device, in, shape, static_cast<std::size_t>(bins), [=](auto x) {
+      auto weights = cast<W>(x * 3 - 5);
+      return masked ? histogram(x, bins, weights, x % 2 == 0) : histogram(x, bins, weights);
+    });
+    std::vector<W> expected(static_cast<std::size_t>(bins));
+    for (int x : in)
+      if (x >= 0 && x < bins && !(masked && x % 2))
+        expected[static_cast<std::size_t>(x)] += static_cast<W>(x * 3 - 5);
+    EXPECT_EQ(got, expected) << testing::PrintToString(shape) << (masked ? " masked" : "");
+  }
+}
+
+// The sums are whole numbers, so that every order gives the same.
+TEST_P(Sort, HistogramOfWeights) {
+  checkWeights<float>(device, {512}, 32);
+  checkWeights<float>(device, {48}, 40);
+  checkWeights<std::int32_t>(device, {16, 80}, 1);
+  checkWeights<std::uint32_t>(device, {4, 4}, 1024);
+  checkWeights<float>(device, {3, 16, 16}, 7);
+}
+
+TEST_P(Sort, HistogramOfWeightsThatRepeat) {
+  std::vector<int> in(16 * 32);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<int>(mixed(i) % 10);
+  auto got = runOn<float>(device, in, {16, 32}, 10, [](auto x) {
+    return histogram(x, 10, cast<float>(expand(arange(0, 16), 1)) + 0.5f);
+  });
+  std::vector<float> expected(10);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    expected[static_cast<std::size_t>(in[i])] += static_cast<float>(i / 32) + 0.5f;
+  EXPECT_EQ(got, expected);
+}
+
 TEST_P(Sort, HistogramInALoop) {
   Kernel kernel{"loop", [](Ptr<const int> x, Ptr<int> y, Int steps) {
                   auto counts = zeros<std::int32_t>(16);
