@@ -2,7 +2,9 @@
 #include "kernels/SpecCheck.h"
 #include "kernels/Use.h"
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <map>
 #include <sectile/error.h>
 #include <set>
 
@@ -100,6 +102,7 @@ private:
 
   void arguments() const {
     std::set<std::string> names, inputAxes;
+    std::map<std::string, std::string> spellings;
     bool hasOutput = false;
     for (const ArgumentSpec &one : kernel.arguments) {
       const std::string who = "argument '" + one.name + "'";
@@ -127,7 +130,7 @@ private:
       require(one.with.empty() || (one.output && isSwitch(one.with)),
               who + " has `with` = '" + one.with +
                   "': only outputs have it, and it names an optional input or a flag");
-      axes(one, who, inputAxes);
+      axes(one, who, inputAxes, spellings);
     }
     require(hasOutput, "it has no output");
     require(!kernel.arguments.front().output, "it has no input");
@@ -156,8 +159,8 @@ private:
            });
   }
 
-  void axes(const ArgumentSpec &one, const std::string &who,
-            std::set<std::string> &inputAxes) const {
+  void axes(const ArgumentSpec &one, const std::string &who, std::set<std::string> &inputAxes,
+            std::map<std::string, std::string> &spellings) const {
     require(std::count(one.axes.begin(), one.axes.end(), "...") <= 1,
             who + " has more than one axis '...'");
     for (std::string axis : one.axes) {
@@ -168,6 +171,14 @@ private:
               who + " has an axis '" + axis + "', which is no name, no number and not '...'");
       if (isNumber(axis))
         continue;
+      // Shapes in words find an axis however it is written: `sq` is Sq.
+      std::string letters = axis;
+      std::ranges::transform(letters, letters.begin(),
+                             [](unsigned char c) { return std::tolower(c); });
+      const std::string &spelling = spellings.try_emplace(letters, axis).first->second;
+      require(spelling == axis, "the axes '" + spelling + "' and '" + axis +
+                                    "' differ in upper and lower case only, which shapes do not "
+                                    "tell apart");
       if (!one.output) {
         inputAxes.insert(axis);
         require(kernel.typical.contains(axis) || kernel.follow,

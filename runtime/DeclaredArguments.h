@@ -7,16 +7,16 @@
 namespace sectile::runtime {
 
 /// "Ptr<const f32>", "View<f16, 2>", "Int" or "f32".
-inline std::string declared(const ArgSpec &spec) {
+inline std::string declared(const detail::ArgSpec &spec) {
   const std::string element = (spec.readonly ? "const " : "") + std::string(name_of(spec.dtype));
   switch (spec.kind) {
-  case ArgKind::pointer:
+  case detail::ArgKind::pointer:
     return "Ptr<" + element + ">";
-  case ArgKind::view:
+  case detail::ArgKind::view:
     return "View<" + element + ", " + std::to_string(spec.rank) + ">";
-  case ArgKind::index:
+  case detail::ArgKind::index:
     return "Int";
-  case ArgKind::scalar:
+  case detail::ArgKind::scalar:
     break;
   }
   return std::string(name_of(spec.dtype));

@@ -51,6 +51,18 @@ struct RowSeed {
                        cast<std::uint32_t>(arange(0, n / 4));
     const auto words = philox(seed, offset, group, own);
     const auto word = reshape(join(join(words[0], words[2]), join(words[1], words[3])), n);
+    return fromWords(word);
+  }
+  // Of these elements.
+  Tile<float> numbersAt(const Tile<std::int32_t> &indices) const {
+    const auto words = philox(seed, offset, cast<std::uint32_t>(indices) / 4u, own);
+    const auto at = indices % 4;
+    return fromWords(
+        where(at < 2, where(at == 0, words[0], words[1]), where(at == 2, words[2], words[3])));
+  }
+
+private:
+  static Tile<float> fromWords(const Tile<std::uint32_t> &word) {
     const auto uniform = minimum((cast<float>(word) + 0.5f) * 0x1p-32f, 1 - 0x1p-24f);
     return -log(-log1p(-uniform));
   }

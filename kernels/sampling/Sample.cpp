@@ -13,6 +13,11 @@
 // is before the winner. If it does not stay, neither does anything behind it, and the race is run
 // again among those ahead, as in the rejection of FlashInfer's sampler (Ye et al., arXiv
 // 2501.01005), which draws anew. The result does not depend on the search: it is that of a sort.
+//
+// Flat rows of which few tokens stay would take many such races. So tokens that top_k and min_p may
+// leave are listed, too, as soon as a bound is known: of any groups of tokens the k-th largest of
+// their maxima is one for the k-th largest logit. A list that fits one tile is sorted, and all cuts
+// are made at once.
 #include "kernels/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
@@ -30,16 +35,19 @@ struct SampleConfig {
   int block = 2048, warps = 4;          // of parts
   int row_block = 8192, row_warps = 16; // of a row by one program
   int slots = 64;                       // for the parts of a row
+  int groups = 16;                      // of a part, with a maximum each
+  int list = 1024;                      // tokens that a list has room for
   bool joint = false, logprobs = false;
   bool logit_bias = false, counts = false, penalties = false, bitmask = false, temperatures = false,
        top_ks = false, top_ps = false, min_ps = false, seeds = false, offsets = false;
   bool draws = true;      // a temperature may be above 0
   bool cuts = false;      // tokens may be left out
   bool cutsTwice = false; // by a top_p of the top_k
+  bool lists = false;     // by top_k or min_p
 };
-SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, joint, logprobs, logit_bias,
-               counts, penalties, bitmask, temperatures, top_ks, top_ps, min_ps, seeds, offsets,
-               draws, cuts, cutsTwice)
+SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, groups, list, joint,
+               logprobs, logit_bias, counts, penalties, bitmask, temperatures, top_ks, top_ps,
+               min_ps, seeds, offsets, draws, cuts, cutsTwice, lists)
 
 template <class T> struct SampleArguments {
   View<const T, 2> logits;
@@ -56,13 +64,18 @@ template <class T> struct SampleArguments {
   Int top_k;
   View<float, 3> sums; // [B, 5, parts]: largest, total, best of a race, its logit, mass ahead
   View<std::int32_t, 3> places; // [B, 2, parts]: where the best is, tokens ahead of it
+  View<float, 2> maxima;        // [B, parts * groups], of groups of tokens
+  View<float, 1> bounds;        // [B]: tokens below it do not stay
+  View<std::int32_t, 1> listed; // [B]: how many are not below it
+  View<std::uint64_t, 2> list;  // [B, list]: of these, as long as they fit
   View<std::int32_t, 1> token, rank;
   View<float, 1> logprob;
 };
 template <class T>
 SECTILE_STRUCT(SampleArguments<T>, logits, logit_bias, counts, penalties, bitmask, temperatures,
                top_ks, top_ps, min_ps, seeds, offsets, seed, temperature, top_p, min_p, repetition,
-               frequency, presence, top_k, sums, places, token, rank, logprob)
+               frequency, presence, top_k, sums, places, maxima, bounds, listed, list, token, rank,
+               logprob)
 
 // A row, of which a program holds so many logits at once.
 template <class T>
@@ -152,6 +165,18 @@ Bool isAhead(const Tile<float> &x, const Tile<std::int32_t> &index, const Float 
   return x > logit || (x == logit && index < place);
 }
 
+// Tokens as numbers in their order, the first the largest.
+Tile<std::uint64_t> keysOf(const Tile<float> &x, const Tile<std::int32_t> &index) {
+  return (cast<std::uint64_t>(bitsInOrder(x)) << 32u) |
+         cast<std::uint64_t>(bitcast<std::uint32_t>(~index));
+}
+Tile<float> logitsOf(const Tile<std::uint64_t> &keys) {
+  return numberOf(cast<std::uint32_t>(keys >> 32u));
+}
+Tile<std::int32_t> indicesOf(const Tile<std::uint64_t> &keys) {
+  return ~bitcast<std::int32_t>(cast<std::uint32_t>(keys));
+}
+
 // Of one part of each row: the largest logit, the sum of the weights and who wins.
 template <class T>
 Kernel sampleParts{"sample_parts", [](const SampleArguments<T> &a, const SampleConfig &config) {
@@ -169,7 +194,38 @@ Kernel sampleParts{"sample_parts", [](const SampleArguments<T> &a, const SampleC
                      put(2, winner.value);
                      put(3, winner.weight);
                      store(a.places.at(row.row, 0).ptr() + part, winner.index);
+                     if (config.lists)
+                       a.maxima.at(row.row)
+                           .tile(config.groups)
+                           .store(part, max(reshape(x, config.block / config.groups, config.groups),
+                                            0, Nan::propagate));
                    }};
+
+// Of each row: a bound that no token is below that stays.
+template <class T>
+Kernel sampleBounds{
+    "sample_bounds", [](const SampleArguments<T> &a, const SampleConfig &config) {
+      const SampledRow<T> row(a, config, config.slots * config.groups, program_id(0));
+      wait_dependencies();
+      const Found found(row);
+      const auto k = row.ofRow(a.top_ks, config.top_ks, cast<std::int32_t>(a.top_k));
+      const Float least = row.ofRow(a.min_ps, config.min_ps, a.min_p);
+      const int n = config.slots * config.groups;
+      const auto maxima =
+          sort(a.maxima.at(row.row).tile(n).padding(-infinity).load(0), 0, /*descending=*/true);
+      const Float kth = max(where(arange(0, n) == k - 1, maxima, -infinity), 0);
+      // Lower by more than what the exponential and the logarithm are off.
+      const Float lowest =
+          found.largest + row.divisor * (log(least) - 1e-3f) - 1e-5f * abs(found.largest);
+      Bool counts = least > 0.0f;
+      // A top_p of the top_k is of the weights of all of these.
+      if (config.cutsTwice)
+        counts = counts && (k <= 0 || row.ofRow(a.top_ps, config.top_ps, a.top_p) >= 1.0f);
+      const Float bound = maximum(where(k > 0, kth, -infinity), where(counts, lowest, -infinity));
+      store(a.bounds.ptr() + row.row,
+            where(found.isProper(), minimum(bound, found.largest), infinity));
+      store(a.listed.ptr() + row.row, 0);
+    }};
 
 // Of one part of each row: how many tokens come before the one that won, and their weights.
 template <class T>
@@ -184,6 +240,18 @@ Kernel sampleAhead{"sample_ahead", [](const SampleArguments<T> &a, const SampleC
                      store(a.places.at(row.row, 1).ptr() + part, cast<std::int32_t>(sum(ahead, 0)));
                      store(a.sums.at(row.row, 4).ptr() + part,
                            sum(where(ahead, row.weights(x, found.largest), 0.0f), 0));
+                     if (!config.lists)
+                       return;
+                     const auto may = x >= load(a.bounds.ptr() + row.row) && x > -infinity;
+                     const auto upTo = cumsum(cast<std::int32_t>(may), 0);
+                     const auto count = cast<std::int32_t>(sum(may, 0));
+                     // Whoever comes first takes the first places: the list is sorted in any case.
+                     when(count > 0, [&] {
+                       const auto first = atomic_add(a.listed.ptr() + row.row, count);
+                       const auto place = first + upTo - 1;
+                       store(a.list.at(row.row).ptr() + place, keysOf(x, row.indices(part)),
+                             may && place < config.list);
+                     });
                    }};
 
 // Whether a token stays, by what comes before it.
@@ -192,7 +260,8 @@ struct Cuts {
   Float p, least; // p of `total`, and of the largest weight
   Float total;
 
-  Bool keeps(const Tile<std::int32_t> &count, const Float &mass, const Float &weight) const {
+  Tile<bool> keeps(const Tile<std::int32_t> &count, const Tile<float> &mass,
+                   const Tile<float> &weight) const {
     return count == 0 ||
            ((k <= 0 || count < k) && (p >= 1.0f || mass < p * total) && weight >= least);
   }
@@ -219,8 +288,33 @@ Kernel samplePick{
         Cuts cuts{row.ofRow(a.top_ks, config.top_ks, cast<std::int32_t>(a.top_k)),
                   row.ofRow(a.top_ps, config.top_ps, a.top_p),
                   row.ofRow(a.min_ps, config.min_ps, a.min_p), found.total};
+        Bool isListed = false;
+        if (config.lists) {
+          const auto listed = load(a.listed.ptr() + row.row);
+          isListed = isProper && listed <= config.list;
+          when(isListed, [&] {
+            const auto at = cast<std::int32_t>(arange(0, config.list));
+            const auto keys =
+                sort(load(a.list.at(row.row).ptr() + at, at < listed, std::uint64_t(0)), 0,
+                     /*descending=*/true);
+            const auto x = where(at < listed, logitsOf(keys), -infinity);
+            const auto places = indicesOf(keys);
+            const auto weights = where(at < listed, row.weights(x, found.largest), 0.0f);
+            if (config.cutsTwice)
+              cuts.total = where(cuts.k > 0 && cuts.p < 1.0f,
+                                 sum(where(at < cuts.k, weights, 0.0f), 0), cuts.total);
+            const auto stay = at < listed && cuts.keeps(at, cumsum(weights, 0) - weights, weights);
+            const auto values =
+                x / row.divisor + where(row.isDrawn, row.seed.numbersAt(places), 0.0f);
+            const auto winner = winnerOf(where(stay, values, -infinity), places, x);
+            logit = winner.weight;
+            index = winner.index;
+            count = cast<std::int32_t>(sum(at < listed && isAhead(x, places, logit, index), 0));
+          });
+        }
         if (config.cutsTwice)
-          when(isProper && cuts.k > 0 && cuts.k < cast<std::int32_t>(row.tokens) && cuts.p < 1.0f,
+          when(isProper && !isListed && cuts.k > 0 && cuts.k < cast<std::int32_t>(row.tokens) &&
+                   cuts.p < 1.0f,
                [&] {
                  cuts.total = weightOfFirst(
                      cuts.k, blocks, n, [&](const Int &block) { return row.take(block); },
@@ -229,7 +323,7 @@ Kernel samplePick{
         const auto weightOf = [&](const Float &x) {
           return exp((x - found.largest) / row.divisor);
         };
-        Bool stays = !isProper || cuts.keeps(count, mass, weightOf(logit));
+        Bool stays = !isProper || isListed || cuts.keeps(count, mass, weightOf(logit));
         // Whether all that do not come before this logit and place are known to leave.
         Float bound = logit;
         Tile<std::int32_t> boundAt = index;
@@ -317,6 +411,9 @@ SampleConfig configOf(const Use &use) {
   config.cuts = config.draws && (k || p || least);
   config.cutsTwice = config.cuts && k && p && !config.joint;
   config.slots = slotsFor(use.extent("V"), config.block);
+  config.lists = config.cuts && (k || least);
+  config.groups = std::clamp(4096 / config.slots, 1, 16);
+  config.list = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(use.extent("V"), 32, 1024)));
   return config;
 }
 
@@ -385,16 +482,31 @@ KernelSpec sectile::sampleSpec() {
     const std::int64_t rows = use.extent("B"), parts = ceilDiv(use.extent("V"), config.block);
     const auto sums = use.workspace<float, 3>({rows, 5, parts});
     const auto places = use.workspace<std::int32_t, 3>({rows, 2, parts});
+    const std::int64_t listed = config.lists ? rows : 0;
+    const auto maxima = use.workspace<float, 2>({listed, parts * config.groups});
+    const auto bounds = use.workspace<float, 1>({listed});
+    const auto counts = use.workspace<std::int32_t, 1>({listed});
+    const auto list = use.workspace<std::uint64_t, 2>({listed, config.list});
     SampleConfig ofRows = config;
     ofRows.warps = config.row_warps;
     const auto seed = static_cast<std::int64_t>(use.call.options.seed("seed"));
     for_dtype<float, half, bfloat16>(use.call.dtype("logits"), [&]<class T>(T) {
-      use(sampleParts<T>, Grid(parts, rows), config,
-          {{"sums", sums}, {"places", places}, {"seed", seed}});
+      const auto launch = [&](auto &kernel, Grid grid, const SampleConfig &with) {
+        use(kernel, grid, with,
+            {{"sums", sums},
+             {"places", places},
+             {"maxima", maxima},
+             {"bounds", bounds},
+             {"listed", counts},
+             {"list", list},
+             {"seed", seed}});
+      };
+      launch(sampleParts<T>, Grid(parts, rows), config);
+      if (config.lists)
+        launch(sampleBounds<T>, rows, config);
       if (config.cuts || config.logprobs)
-        use(sampleAhead<T>, Grid(parts, rows), config,
-            {{"sums", sums}, {"places", places}, {"seed", seed}});
-      use(samplePick<T>, rows, ofRows, {{"sums", sums}, {"places", places}, {"seed", seed}});
+        launch(sampleAhead<T>, Grid(parts, rows), config);
+      launch(samplePick<T>, rows, ofRows);
     });
   };
   return spec;

@@ -14,7 +14,9 @@
 // engine writes through it. What a thread wrote before is there only once the thread has fenced its
 // writes and met the others: a barrier that some such access depends on gets a fence before it.
 // What the engine writes is read after a wait at its mbarrier, and needs no barrier; what it
-// overwrites has to be read by then, and fenced likewise.
+// overwrites has to be read by then, and fenced likewise. All threads have to have passed that wait
+// by then too, whether they read the slot or not: a thread that finds two phases over instead of
+// one waits for ever.
 //
 // The dataflow is a walk of its own rather than MLIR's framework: control flow is structured, and
 // thinning runs the walk again without each barrier, for which the framework would set up its
@@ -127,6 +129,8 @@ public:
     kernel.walk([&](Operation *op) {
       if (isThroughProxy(op, target))
         throughProxy.insert(op);
+      if (auto copy = dyn_cast<cta::TensorCopyOp>(op))
+        filledBy[copy.getBarriers().getDefiningOp()] = originOf(copy.getBuffer()).owner;
       if (std::optional<GlobalAccess> access = addresses.accessOf(op))
         globals[op] = ofKind(*std::move(access));
       int64_t bytes = sharedBytes(op);
@@ -388,6 +392,11 @@ private:
       accesses.back().byProxy = throughProxy.contains(op);
       accesses.back().inFlight |= starts;
     }
+    if (auto wait = dyn_cast<cta::MbarrierWaitOp>(op))
+      if (Operation *ring = filledBy.lookup(wait.getBarriers().getDefiningOp())) {
+        accesses.push_back(pendingOf({BufferAccess::Read, {ring, wait.getIndex(), {}}}));
+        accesses.back().byProxy = true; // it reads no slot, which would take a fence
+      }
     if (auto at = globals.find(op); at != globals.end())
       accesses.push_back(pendingOf(at->second));
     if (scratch.bytes) {
@@ -611,6 +620,7 @@ private:
   DenseMap<Operation *, Place> places;
   DenseMap<Operation *, Scratch> scratches;
   DenseSet<Operation *> throughProxy;
+  DenseMap<Operation *, Operation *> filledBy; ///< for mbarriers, a ring whose copies count there
   SmallVector<Place> reachedByProxy, writtenByProxy;
   std::set<std::pair<const void *, Operation *>> rings; ///< by count
   bool adding = false, hazard = false;

@@ -471,6 +471,8 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
               HasSubstr("argument 'x' is an input after an output"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].name = "x"; }),
               HasSubstr("the argument name 'x' is used twice"));
+  EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[0].axes = {"M", "m"}; }),
+              HasSubstr("differ in upper and lower case only"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[0].dtypes.clear(); }),
               HasSubstr("argument 'x' must set exactly one of dtypes, like and dtype_by"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments[1].like = "z"; }),

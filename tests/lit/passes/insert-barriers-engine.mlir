@@ -53,4 +53,27 @@ func.func @buffer(%map: !cta.tensor_map, %x: !half) -> (!half, !half) {
   %t = cta.local_load %slot : !buffer -> !half
   return %y, %t : !half, !half
 }
+
+// A slot that nobody reads: all threads have seen its phase before it is filled again, once.
+// CHECK-LABEL: func.func @unread
+// CHECK: cta.tensor_copy
+// CHECK-NEXT: cta.mbarrier_wait
+// CHECK-NEXT: cta.barrier
+// CHECK-NEXT: cta.tensor_copy
+// CHECK-NEXT: cta.mbarrier_wait
+// CHECK-NEXT: cta.local_load
+func.func @unread(%map: !cta.tensor_map) -> !half {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ring = cta.channel {offset = 0 : i32} : !ring
+  %barriers = cta.mbarriers {offset = 8192 : i32} : !cta.mbarriers<1>
+  cta.barrier
+  %slot = cta.slot %ring[%c0] : !ring -> !buffer
+  cta.tensor_copy %map[%c0, %c0], %slot signals %barriers[%c0] {expects = 8192 : i32} : !cta.tensor_map, !buffer, !cta.mbarriers<1>
+  cta.mbarrier_wait %barriers[%c0] parity %c0 : !cta.mbarriers<1>
+  cta.tensor_copy %map[%c1, %c0], %slot signals %barriers[%c0] {expects = 8192 : i32} : !cta.tensor_map, !buffer, !cta.mbarriers<1>
+  cta.mbarrier_wait %barriers[%c0] parity %c1 : !cta.mbarriers<1>
+  %t = cta.local_load %slot : !buffer -> !half
+  return %t : !half
+}
 }

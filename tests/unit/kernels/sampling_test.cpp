@@ -127,6 +127,28 @@ TEST_P(Sampling, FindsTheFewThatStay) {
     }
 }
 
+// More tokens may stay than a list has room for, in some rows or in all.
+TEST_P(Sampling, FindsThemWithoutAList) {
+  for (const char *order : {"k_first", "joint"}) {
+    const Assignments options{{"order", order}, {"logprobs", "true"}};
+    KernelCase few = cut(sampled(8, 3000, options, {"top_ks", "top_ps"}));
+    few.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
+      std::vector<double> values = inputs[0].to_double();
+      for (double &value : values)
+        value = std::round(value); // thousands of equals
+      inputs[0].assign(values);
+    };
+    expectRight(device, few);
+    expectRight(device,
+                cut(sampled(20, 3000, options, {"temperatures", "top_ks", "top_ps", "min_ps"})));
+    for (const char *least : {"0.001", "0.3", "2"})
+      expectRight(
+          device,
+          cut(sampled(6, 3000,
+                      {{"order", order}, {"min_p", least}, {"top_p", "0.9"}, {"top_k", "40"}})));
+  }
+}
+
 // Of equals the first stay, and the one with which the sum reaches top_p is among them.
 TEST_P(Sampling, TiesGoByTheirPlace) {
   const std::vector<double> logits(8, 1.5);
