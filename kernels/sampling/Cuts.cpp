@@ -44,7 +44,7 @@ const std::vector<ConfigSpec> &sectile::partFields() {
   return all;
 }
 
-std::vector<SearchSpace> sectile::partSpaces(const char *parts, const char *rows) {
+std::vector<SearchSpace> sectile::partSpaces(const char *parts, const char *rows, bool inGroups) {
   const auto fits = [](const Invocation &call, const std::string &target, std::int64_t block,
                        std::int64_t warps) {
     const std::int64_t threads = warps * warpSize(target), tokens = call.extent("V");
@@ -55,8 +55,12 @@ std::vector<SearchSpace> sectile::partSpaces(const char *parts, const char *rows
       {.part = parts,
        .axes = {{"block", {128, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
        .where =
-           [fits](const Invocation &call, const std::string &target, const Config &config) {
-             return fits(call, target, config.at("block"), config.at("warps"));
+           [fits, inGroups](const Invocation &call, const std::string &target,
+                            const Config &config) {
+             const std::int64_t tokens = call.extent("V"), block = config.at("block");
+             return fits(call, target, block, config.at("warps")) &&
+                    (!inGroups ||
+                     block >= std::min<std::int64_t>(groupOf(tokens), powerAtLeast(tokens)));
            }},
       {.part = rows,
        .axes = {{"row_block", {128, 512, 1024, 4096, 8192, 16384}},

@@ -14,7 +14,8 @@ void checkCuts(const Invocation &call);
 
 // Fields: block and warps of a part of a row, row_block and row_warps of a program with all of it.
 Config rowsInParts(std::int64_t tokens, const std::string &target);
-std::vector<SearchSpace> partSpaces(const char *parts, const char *rows);
+// `inGroups`: parts hold whole groups (Race.h).
+std::vector<SearchSpace> partSpaces(const char *parts, const char *rows, bool inGroups = false);
 const std::vector<ConfigSpec> &partFields();
 // The power of two that holds a number for each part.
 int slotsFor(std::int64_t tokens, std::int64_t block);

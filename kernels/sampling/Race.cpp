@@ -2,15 +2,16 @@
 #include "kernels/sampling/Race.h"
 #include "kernels/ReferencePhilox.h"
 #include "kernels/Registry.h"
+#include "kernels/RowBlocks.h"
 #include <cmath>
 
 using namespace sectile;
 
 double sectile::raceUniform(std::uint64_t seed, std::uint64_t offset, std::uint32_t own,
-                            std::int64_t index) {
-  const auto words = philoxWords(seed, {static_cast<std::uint32_t>(offset),
-                                        static_cast<std::uint32_t>(offset >> 32),
-                                        static_cast<std::uint32_t>(index / 4), own});
+                            std::int64_t index, Race race) {
+  const auto words = philoxWords(
+      seed, {static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32),
+             static_cast<std::uint32_t>(index / 4) | firstOf(race), own});
   const float word = static_cast<float>(words[static_cast<std::size_t>(index % 4)]) + 0.5f;
   return std::min(word * 0x1p-32f, 1 - 0x1p-24f);
 }
@@ -27,8 +28,13 @@ HostRowSeed::HostRowSeed(const Invocation &call, const HostArray &seeds, const H
     offset = static_cast<std::uint64_t>(offsets.as<std::int64_t>()[at]);
 }
 
-double HostRowSeed::number(std::int64_t index) const {
-  return -std::log(-std::log1p(-raceUniform(seed, offset, own, index)));
+double HostRowSeed::number(std::int64_t index, Race race) const {
+  return -std::log(-std::log1p(-raceUniform(seed, offset, own, index, race)));
+}
+
+int sectile::groupOf(std::int64_t tokens) {
+  constexpr std::int64_t least = 256, mostGroups = 4096;
+  return static_cast<int>(powerAtLeast(std::max(least, ceilDiv(tokens, mostGroups))));
 }
 
 std::vector<ArgumentRow> sectile::seedArguments() {

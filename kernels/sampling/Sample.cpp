@@ -8,16 +8,17 @@
 // its own is at least min_p of the largest. Of those that stay one is drawn by its weight; with a
 // temperature below 1e-5 it is the first.
 //
-// Nothing is sorted. Each token's number in a race (Race.h) is fixed, so whoever wins among all
-// wins among those that stay, if it is one of them. That takes one pass, and another to find what
-// is before the winner. If it does not stay, neither does anything behind it, and the race is run
-// again among those ahead, as in the rejection of FlashInfer's sampler (Ye et al., arXiv
-// 2501.01005), which draws anew. The result does not depend on the search: it is that of a sort.
+// A draw takes no random number for each token: of groups of tokens one is drawn by the sums of
+// their weights, and of its tokens one by its own, each in a race (Race.h). What was drawn among
+// all is right if it stays, which takes a pass to see. If it does not, one of those that stay is
+// drawn anew: whoever wins a race among more wins among those, too, if it is one of them; so the
+// race is run among those ahead of the last winner until one stays, as in the rejection of
+// FlashInfer's sampler (Ye et al., arXiv 2501.01005). Nothing is sorted, and the result is that of
+// a sort.
 //
 // Flat rows of which few tokens stay would take many such races. So tokens that top_k and min_p may
-// leave are listed, too, as soon as a bound is known: of any groups of tokens the k-th largest of
-// their maxima is one for the k-th largest logit. A list that fits one tile is sorted, and all cuts
-// are made at once.
+// leave are listed, too, above a bound: the k-th largest of the groups' maxima is one for the k-th
+// largest logit. A list that fits one tile is sorted, and all cuts are made at once.
 #include "kernels/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
@@ -35,7 +36,7 @@ struct SampleConfig {
   int block = 2048, warps = 4;          // of parts
   int row_block = 8192, row_warps = 16; // of a row by one program
   int slots = 64;                       // for the parts of a row
-  int groups = 16;                      // of a part, with a maximum each
+  int group = 256, groups = 512;        // tokens of a group, slots for the groups of a row
   int list = 1024;                      // tokens that a list has room for
   bool joint = false, logprobs = false;
   bool logit_bias = false, counts = false, penalties = false, bitmask = false, temperatures = false,
@@ -45,7 +46,7 @@ struct SampleConfig {
   bool cutsTwice = false; // by a top_p of the top_k
   bool lists = false;     // by top_k or min_p
 };
-SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, groups, list, joint,
+SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, group, groups, list, joint,
                logprobs, logit_bias, counts, penalties, bitmask, temperatures, top_ks, top_ps,
                min_ps, seeds, offsets, draws, cuts, cutsTwice, lists)
 
@@ -62,20 +63,21 @@ template <class T> struct SampleArguments {
   Tile<std::int64_t> seed;
   Float temperature, top_p, min_p, repetition, frequency, presence;
   Int top_k;
-  View<float, 3> sums; // [B, 5, parts]: largest, total, best of a race, its logit, mass ahead
-  View<std::int32_t, 3> places; // [B, 2, parts]: where the best is, tokens ahead of it
-  View<float, 2> maxima;        // [B, parts * groups], of groups of tokens
-  View<float, 1> bounds;        // [B]: tokens below it do not stay
-  View<std::int32_t, 1> listed; // [B]: how many are not below it
-  View<std::uint64_t, 2> list;  // [B, list]: of these, as long as they fit
+  View<float, 2> maxima, totals; // [B, groups of all parts]: of logits; of weights, by the maximum
+  View<float, 2> drawn;          // [B, 4]: largest logit, sum of weights, the drawn token's logit,
+                                 // and what no logit is below that stays
+  View<std::int32_t, 2> chosen;  // [B, 2]: the drawn token, how many tokens are listed
+  View<std::int32_t, 2> ahead;   // [B, parts]: tokens ahead of the drawn one
+  View<float, 2> massAhead;      // [B, parts]: their weights
+  View<std::uint64_t, 2> list;   // [B, list]: of tokens that may stay, as long as they fit
   View<std::int32_t, 1> token, rank;
   View<float, 1> logprob;
 };
 template <class T>
 SECTILE_STRUCT(SampleArguments<T>, logits, logit_bias, counts, penalties, bitmask, temperatures,
                top_ks, top_ps, min_ps, seeds, offsets, seed, temperature, top_p, min_p, repetition,
-               frequency, presence, top_k, sums, places, maxima, bounds, listed, list, token, rank,
-               logprob)
+               frequency, presence, top_k, maxima, totals, drawn, chosen, ahead, massAhead, list,
+               token, rank, logprob)
 
 // A row, of which a program holds so many logits at once.
 template <class T>
@@ -127,37 +129,32 @@ struct SampledRow {
     }
     return x;
   }
-  // Their numbers in the race.
-  Tile<float> race(const Tile<float> &x, const Int &block) const {
-    if (!config.draws)
-      return x;
-    return x / divisor + where(isDrawn, seed.numbers(block, n), 0.0f);
+  // Their values in a race for the first draw or, among those that stay, for the second.
+  Tile<float> race(const Tile<float> &x, const Int &block, Race of) const {
+    return config.draws ? raceBy(x, seed.numbers(block, n, of)) : x;
   }
-  Tile<float> weights(const Tile<float> &x, const Float &largest) const {
+  Tile<float> raceBy(const Tile<float> &x, const Tile<float> &numbers) const {
+    return x / divisor + where(isDrawn, numbers, 0.0f);
+  }
+  template <class Logits> Logits weights(const Logits &x, const Logits &largest) const {
     return exp((x - largest) / divisor);
   }
-  // Of the parts of the row, where each has one.
-  Tile<float> ofParts(int which, float none) const {
-    return a.sums.at(row, which).tile(config.slots).padding(none).load(0);
-  }
 };
 
-// What the first launch finds of a row.
-struct Found {
-  Float largest, total; // of the logits, and of the weights
-  Winner winner;        // weight: its logit
+// What was drawn of a row.
+struct Drawn {
+  Float largest, total, logit, bound;
+  Tile<std::int32_t> index, listed;
 
-  template <class T> explicit Found(const SampledRow<T> &row) {
-    const auto each = row.ofParts(0, -infinity);
-    largest = max(each, 0, Nan::propagate);
-    const Float base = where(largest == -infinity, 0.0f, largest);
-    total = sum(row.ofParts(1, 0) * row.weights(each, base), 0);
-    const auto at = row.a.places.at(row.row, 0).tile(row.config.slots).padding(noIndex).load(0);
-    winner = winnerOf(row.ofParts(2, -infinity), at, row.ofParts(3, -infinity));
+  template <class T> explicit Drawn(const SampledRow<T> &row) {
+    const auto number = [&](int which) { return load(row.a.drawn.at(row.row).ptr() + which); };
+    largest = number(0), total = number(1), logit = number(2), bound = number(3);
+    index = load(row.a.chosen.at(row.row).ptr());
+    listed = load(row.a.chosen.at(row.row).ptr() + 1);
   }
-  // There is something to draw from: no NaN, no infinity, and not only -inf.
-  Bool isProper() const { return largest < infinity && largest > -infinity; }
 };
+// There is something to draw from: no NaN, no infinity, and not only -inf.
+Bool isProper(const Float &largest) { return largest < infinity && largest > -infinity; }
 
 // Whether a logit comes before this one.
 Bool isAhead(const Tile<float> &x, const Tile<std::int32_t> &index, const Float &logit,
@@ -177,78 +174,95 @@ Tile<std::int32_t> indicesOf(const Tile<std::uint64_t> &keys) {
   return ~bitcast<std::int32_t>(cast<std::uint32_t>(keys));
 }
 
-// Of one part of each row: the largest logit, the sum of the weights and who wins.
+// Of each group of a part of a row: the largest logit, and the sum of the weights by that.
 template <class T>
 Kernel sampleParts{"sample_parts", [](const SampleArguments<T> &a, const SampleConfig &config) {
                      const Int part = program_id(0);
                      const SampledRow<T> row(a, config, config.block, program_id(1));
-                     const auto x = row.take(part);
-                     const Float largest = max(x, 0, Nan::propagate);
-                     const Float base = where(largest == -infinity, 0.0f, largest);
-                     const auto winner = winnerOf(row.race(x, part), row.indices(part), x);
-                     const auto put = [&](int which, const Float &value) {
-                       store(a.sums.at(row.row, which).ptr() + part, value);
-                     };
-                     put(0, largest);
-                     put(1, sum(row.weights(x, base), 0));
-                     put(2, winner.value);
-                     put(3, winner.weight);
-                     store(a.places.at(row.row, 0).ptr() + part, winner.index);
-                     if (config.lists)
-                       a.maxima.at(row.row)
-                           .tile(config.groups)
-                           .store(part, max(reshape(x, config.block / config.groups, config.groups),
-                                            0, Nan::propagate));
+                     const int groups = std::max(config.block / config.group, 1);
+                     const auto x = reshape(row.take(part), groups, config.block / groups);
+                     const auto largest = max(x, 1, Nan::propagate);
+                     const auto base = expand(where(largest == -infinity, 0.0f, largest), 1);
+                     a.maxima.at(row.row).tile(groups).store(part, largest);
+                     a.totals.at(row.row).tile(groups).store(part,
+                                                             sum(exp((x - base) / row.divisor), 1));
                    }};
 
-// Of each row: a bound that no token is below that stays.
+// The first draw, among all tokens of a row, and a bound that no logit is below that stays.
 template <class T>
-Kernel sampleBounds{
-    "sample_bounds", [](const SampleArguments<T> &a, const SampleConfig &config) {
-      const SampledRow<T> row(a, config, config.slots * config.groups, program_id(0));
+Kernel sampleDraw{
+    "sample_draw", [](const SampleArguments<T> &a, const SampleConfig &config) {
+      const int n = config.groups;
+      const SampledRow<T> row(a, config, config.group, program_id(0));
       wait_dependencies();
-      const Found found(row);
-      const auto k = row.ofRow(a.top_ks, config.top_ks, cast<std::int32_t>(a.top_k));
-      const Float least = row.ofRow(a.min_ps, config.min_ps, a.min_p);
-      const int n = config.slots * config.groups;
-      const auto maxima =
-          sort(a.maxima.at(row.row).tile(n).padding(-infinity).load(0), 0, /*descending=*/true);
-      const Float kth = max(where(arange(0, n) == k - 1, maxima, -infinity), 0);
-      // Lower by more than what the exponential and the logarithm are off.
-      const Float lowest =
-          found.largest + row.divisor * (log(least) - 1e-3f) - 1e-5f * abs(found.largest);
-      Bool counts = least > 0.0f;
-      // A top_p of the top_k is of the weights of all of these.
-      if (config.cutsTwice)
-        counts = counts && (k <= 0 || row.ofRow(a.top_ps, config.top_ps, a.top_p) >= 1.0f);
-      const Float bound = maximum(where(k > 0, kth, -infinity), where(counts, lowest, -infinity));
-      store(a.bounds.ptr() + row.row,
-            where(found.isProper(), minimum(bound, found.largest), infinity));
-      store(a.listed.ptr() + row.row, 0);
+      const auto maxima = a.maxima.at(row.row).tile(n).padding(-infinity).load(0);
+      const auto totals = a.totals.at(row.row).tile(n).load(0);
+      const Float largest = max(maxima, 0, Nan::propagate);
+      const Bool proper = isProper(largest);
+      const Float total =
+          sum(totals * exp((maxima - where(proper, largest, 0.0f)) / row.divisor), 0);
+
+      auto values = maxima;
+      if (config.draws)
+        values = where(row.isDrawn,
+                       maxima / row.divisor + log(totals) + row.seed.numbers(0, n, Race::Groups),
+                       maxima);
+      const auto groups = cast<std::int32_t>(arange(0, n));
+      const auto best = winnerOf(values, groups, maxima).index;
+      const Int group = cast<Index>(where(proper, best, 0));
+      const auto x = row.take(group);
+      const auto winner = winnerOf(row.race(x, group, Race::Tokens), row.indices(group), x);
+      if (!config.cuts && !config.logprobs) {
+        store(a.token.ptr() + row.row * a.token.stride(0), where(proper, winner.index, -1));
+        return;
+      }
+
+      Float bound = -infinity;
+      if (config.lists) {
+        const auto k = row.ofRow(a.top_ks, config.top_ks, cast<std::int32_t>(a.top_k));
+        const Float least = row.ofRow(a.min_ps, config.min_ps, a.min_p);
+        const Float kth =
+            max(where(groups == k - 1, sort(maxima, 0, /*descending=*/true), -infinity), 0);
+        // Lower by more than what the exponential and the logarithm are off.
+        const Float lowest = largest + row.divisor * (log(least) - 1e-3f) - 1e-5f * abs(largest);
+        Bool counts = least > 0.0f;
+        // A top_p of the top_k is of the weights of all of these.
+        if (config.cutsTwice)
+          counts = counts && (k <= 0 || row.ofRow(a.top_ps, config.top_ps, a.top_p) >= 1.0f);
+        bound = maximum(where(k > 0, kth, -infinity), where(counts, lowest, -infinity));
+        bound = minimum(bound, largest);
+      }
+      const auto put = [&](int which, const Float &value) {
+        store(a.drawn.at(row.row).ptr() + which, value);
+      };
+      put(0, largest), put(1, total), put(2, winner.weight);
+      put(3, where(proper, bound, infinity));
+      store(a.chosen.at(row.row).ptr(), winner.index);
+      store(a.chosen.at(row.row).ptr() + 1, 0);
     }};
 
-// Of one part of each row: how many tokens come before the one that won, and their weights.
+// Of one part of each row: how many tokens come before the drawn one, and their weights; and those
+// that may stay.
 template <class T>
 Kernel sampleAhead{"sample_ahead", [](const SampleArguments<T> &a, const SampleConfig &config) {
                      const Int part = program_id(0);
                      const SampledRow<T> row(a, config, config.block, program_id(1));
                      const auto x = row.take(part); // in flight while the launch before ends
                      wait_dependencies();
-                     const Found found(row);
-                     const auto ahead =
-                         isAhead(x, row.indices(part), found.winner.weight, found.winner.index);
-                     store(a.places.at(row.row, 1).ptr() + part, cast<std::int32_t>(sum(ahead, 0)));
-                     store(a.sums.at(row.row, 4).ptr() + part,
-                           sum(where(ahead, row.weights(x, found.largest), 0.0f), 0));
+                     const Drawn drawn(row);
+                     const auto ahead = isAhead(x, row.indices(part), drawn.logit, drawn.index);
+                     store(a.ahead.at(row.row).ptr() + part, cast<std::int32_t>(sum(ahead, 0)));
+                     store(a.massAhead.at(row.row).ptr() + part,
+                           sum(where(ahead, row.weights(x, drawn.largest), 0.0f), 0));
                      if (!config.lists)
                        return;
-                     const auto may = x >= load(a.bounds.ptr() + row.row) && x > -infinity;
+                     const auto may = x >= drawn.bound && x > -infinity;
                      const auto upTo = cumsum(cast<std::int32_t>(may), 0);
                      const auto count = cast<std::int32_t>(sum(may, 0));
                      // Whoever comes first takes the first places: the list is sorted in any case.
                      when(count > 0, [&] {
-                       const auto first = atomic_add(a.listed.ptr() + row.row, count);
-                       const auto place = first + upTo - 1;
+                       const auto place =
+                           atomic_add(a.chosen.at(row.row).ptr() + 1, count) + upTo - 1;
                        store(a.list.at(row.row).ptr() + place, keysOf(x, row.indices(part)),
                              may && place < config.list);
                      });
@@ -273,25 +287,26 @@ Kernel samplePick{
     "sample_pick", [](const SampleArguments<T> &a, const SampleConfig &config) {
       const SampledRow<T> row(a, config, config.row_block, program_id(0));
       const Int blocks = cdiv(row.tokens, config.row_block);
-      const Found found(row);
-      Float logit = found.winner.weight;
-      Tile<std::int32_t> index = found.winner.index, count = 0;
-      Float mass = 0.0f;
-      if (config.cuts || config.logprobs) {
-        count = cast<std::int32_t>(sum(a.places.at(row.row, 1).tile(config.slots).load(0), 0));
-        mass = sum(row.ofParts(4, 0), 0);
-      }
-      const Bool isProper = found.isProper();
+      const Drawn drawn(row);
+      Float logit = drawn.logit;
+      Tile<std::int32_t> index = drawn.index,
+                         count = cast<std::int32_t>(
+                             sum(a.ahead.at(row.row).tile(config.slots).load(0), 0));
+      Float mass = sum(a.massAhead.at(row.row).tile(config.slots).load(0), 0);
+      const Bool proper = isProper(drawn.largest);
 
       if (config.cuts) {
         const int n = config.row_block;
         Cuts cuts{row.ofRow(a.top_ks, config.top_ks, cast<std::int32_t>(a.top_k)),
                   row.ofRow(a.top_ps, config.top_ps, a.top_p),
-                  row.ofRow(a.min_ps, config.min_ps, a.min_p), found.total};
+                  row.ofRow(a.min_ps, config.min_ps, a.min_p), drawn.total};
+        const auto weightOf = [&](const Float &x) {
+          return exp((x - drawn.largest) / row.divisor);
+        };
         Bool isListed = false;
         if (config.lists) {
-          const auto listed = load(a.listed.ptr() + row.row);
-          isListed = isProper && listed <= config.list;
+          const auto listed = drawn.listed;
+          isListed = proper && listed <= config.list;
           when(isListed, [&] {
             const auto at = cast<std::int32_t>(arange(0, config.list));
             const auto keys =
@@ -299,31 +314,29 @@ Kernel samplePick{
                      /*descending=*/true);
             const auto x = where(at < listed, logitsOf(keys), -infinity);
             const auto places = indicesOf(keys);
-            const auto weights = where(at < listed, row.weights(x, found.largest), 0.0f);
+            const auto weights = where(at < listed, row.weights(x, drawn.largest), 0.0f);
             if (config.cutsTwice)
               cuts.total = where(cuts.k > 0 && cuts.p < 1.0f,
                                  sum(where(at < cuts.k, weights, 0.0f), 0), cuts.total);
             const auto stay = at < listed && cuts.keeps(at, cumsum(weights, 0) - weights, weights);
-            const auto values =
-                x / row.divisor + where(row.isDrawn, row.seed.numbersAt(places), 0.0f);
+            const auto values = row.raceBy(x, row.seed.numbersAt(places, Race::Stayed));
             const auto winner = winnerOf(where(stay, values, -infinity), places, x);
-            logit = winner.weight;
-            index = winner.index;
-            count = cast<std::int32_t>(sum(at < listed && isAhead(x, places, logit, index), 0));
+            const Bool stays = cuts.keeps(count, mass, weightOf(logit));
+            logit = where(stays, logit, winner.weight);
+            index = where(stays, index, winner.index);
+            count = cast<std::int32_t>(
+                sum(cast<std::int32_t>(at < listed && isAhead(x, places, logit, index)), 0));
           });
         }
         if (config.cutsTwice)
-          when(isProper && !isListed && cuts.k > 0 && cuts.k < cast<std::int32_t>(row.tokens) &&
+          when(proper && !isListed && cuts.k > 0 && cuts.k < cast<std::int32_t>(row.tokens) &&
                    cuts.p < 1.0f,
                [&] {
                  cuts.total = weightOfFirst(
                      cuts.k, blocks, n, [&](const Int &block) { return row.take(block); },
-                     [&](const Tile<float> &x) { return row.weights(x, found.largest); });
+                     [&](const Tile<float> &x) { return row.weights(x, drawn.largest); });
                });
-        const auto weightOf = [&](const Float &x) {
-          return exp((x - found.largest) / row.divisor);
-        };
-        Bool stays = !isProper || isListed || cuts.keeps(count, mass, weightOf(logit));
+        Bool stays = !proper || isListed || cuts.keeps(count, mass, weightOf(logit));
         // Whether all that do not come before this logit and place are known to leave.
         Float bound = logit;
         Tile<std::int32_t> boundAt = index;
@@ -334,8 +347,8 @@ Kernel samplePick{
                      for (auto block : range(0, blocks)) {
                        const auto x = row.take(block);
                        const auto at = row.indices(block);
-                       const auto value =
-                           where(isAhead(x, at, bound, boundAt), row.race(x, block), -infinity);
+                       const auto value = where(isAhead(x, at, bound, boundAt),
+                                                row.race(x, block, Race::Stayed), -infinity);
                        const auto better = value > best;
                        best = where(better, value, best);
                        bestLogits = where(better, x, bestLogits);
@@ -346,12 +359,12 @@ Kernel samplePick{
                      index = winner.index;
                      // What comes before the winner, and before all logits up to one further up,
                      // which ends the search sooner where few stay.
-                     const Float further = 0.5f * (logit + found.largest);
+                     const Float further = 0.5f * (logit + drawn.largest);
                      auto counts = zeros<std::int32_t>(n), furtherCounts = zeros<std::int32_t>(n);
                      auto masses = zeros<float>(n), furtherMasses = zeros<float>(n);
                      for (auto block : range(0, blocks)) {
                        const auto x = row.take(block);
-                       const auto weights = row.weights(x, found.largest);
+                       const auto weights = row.weights(x, drawn.largest);
                        const auto ahead = isAhead(x, row.indices(block), logit, index);
                        const auto above = x > further;
                        counts += cast<std::int32_t>(ahead);
@@ -368,12 +381,12 @@ Kernel samplePick{
                      boundAt = where(skips, 0, index);
                    });
       }
-      store(a.token.ptr() + row.row * a.token.stride(0), where(isProper, index, -1));
+      store(a.token.ptr() + row.row * a.token.stride(0), where(proper, index, -1));
       if (config.logprobs) {
-        const Float logarithm = (logit - found.largest) / row.divisor - log(found.total);
+        const Float logarithm = (logit - drawn.largest) / row.divisor - log(drawn.total);
         store(a.logprob.ptr() + row.row * a.logprob.stride(0),
-              where(isProper, logarithm, std::numeric_limits<float>::quiet_NaN()));
-        store(a.rank.ptr() + row.row * a.rank.stride(0), where(isProper, count + 1, 0));
+              where(proper, logarithm, std::numeric_limits<float>::quiet_NaN()));
+        store(a.rank.ptr() + row.row * a.rank.stride(0), where(proper, count + 1, 0));
       }
     }};
 
@@ -410,10 +423,16 @@ SampleConfig configOf(const Use &use) {
   // The largest stays in any case.
   config.cuts = config.draws && (k || p || least);
   config.cutsTwice = config.cuts && k && p && !config.joint;
-  config.slots = slotsFor(use.extent("V"), config.block);
+  const std::int64_t tokens = use.extent("V");
+  config.group = groupOf(tokens);
+  config.groups =
+      static_cast<int>(powerAtLeast(std::max<std::int64_t>(ceilDiv(tokens, config.group), 32)));
+  // A part holds whole groups.
+  config.block = std::max(
+      config.block, static_cast<int>(std::min<std::int64_t>(config.group, powerAtLeast(tokens))));
+  config.slots = slotsFor(tokens, config.block);
   config.lists = config.cuts && (k || least);
-  config.groups = std::clamp(4096 / config.slots, 1, 16);
-  config.list = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(use.extent("V"), 32, 1024)));
+  config.list = static_cast<int>(powerAtLeast(std::clamp<std::int64_t>(tokens, 32, 1024)));
   return config;
 }
 
@@ -476,37 +495,40 @@ KernelSpec sectile::sampleSpec() {
   spec.defaults = [](const Invocation &call, const std::string &target) {
     return rowsInParts(call.extent("V"), target);
   };
-  spec.spaces = partSpaces("sample_parts", "sample_pick");
+  spec.spaces = partSpaces("sample_parts", "sample_pick", /*inGroups=*/true);
   spec.apply = [](Use &use) {
     const SampleConfig config = configOf(use);
     const std::int64_t rows = use.extent("B"), parts = ceilDiv(use.extent("V"), config.block);
-    const auto sums = use.workspace<float, 3>({rows, 5, parts});
-    const auto places = use.workspace<std::int32_t, 3>({rows, 2, parts});
-    const std::int64_t listed = config.lists ? rows : 0;
-    const auto maxima = use.workspace<float, 2>({listed, parts * config.groups});
-    const auto bounds = use.workspace<float, 1>({listed});
-    const auto counts = use.workspace<std::int32_t, 1>({listed});
-    const auto list = use.workspace<std::uint64_t, 2>({listed, config.list});
+    const bool checks = config.cuts || config.logprobs;
+    const std::int64_t groups = parts * std::max(config.block / config.group, 1);
+    const auto maxima = use.workspace<float, 2>({rows, groups}),
+               totals = use.workspace<float, 2>({rows, groups}),
+               drawn = use.workspace<float, 2>({checks ? rows : 0, 4}),
+               massAhead = use.workspace<float, 2>({checks ? rows : 0, parts});
+    const auto chosen = use.workspace<std::int32_t, 2>({checks ? rows : 0, 2}),
+               ahead = use.workspace<std::int32_t, 2>({checks ? rows : 0, parts});
+    const auto list = use.workspace<std::uint64_t, 2>({config.lists ? rows : 0, config.list});
     SampleConfig ofRows = config;
     ofRows.warps = config.row_warps;
     const auto seed = static_cast<std::int64_t>(use.call.options.seed("seed"));
     for_dtype<float, half, bfloat16>(use.call.dtype("logits"), [&]<class T>(T) {
       const auto launch = [&](auto &kernel, Grid grid, const SampleConfig &with) {
         use(kernel, grid, with,
-            {{"sums", sums},
-             {"places", places},
-             {"maxima", maxima},
-             {"bounds", bounds},
-             {"listed", counts},
+            {{"maxima", maxima},
+             {"totals", totals},
+             {"drawn", drawn},
+             {"chosen", chosen},
+             {"ahead", ahead},
+             {"massAhead", massAhead},
              {"list", list},
              {"seed", seed}});
       };
       launch(sampleParts<T>, Grid(parts, rows), config);
-      if (config.lists)
-        launch(sampleBounds<T>, rows, config);
-      if (config.cuts || config.logprobs)
+      launch(sampleDraw<T>, rows, config);
+      if (checks) {
         launch(sampleAhead<T>, Grid(parts, rows), config);
-      launch(samplePick<T>, rows, ofRows);
+        launch(samplePick<T>, rows, ofRows);
+      }
     });
   };
   return spec;

@@ -121,13 +121,39 @@ std::vector<HostArray> sectile::sampleReference(const Invocation &call,
       }
       const HostRowSeed seed(call, input("seeds"), input("offsets"), row);
       std::size_t chosen = 0;
-      double best = -std::numeric_limits<double>::infinity();
-      for (std::size_t i = 0; i < kept && isDrawn; ++i) {
-        const std::int64_t v = order[i];
-        const double value =
-            static_cast<double>(x[static_cast<std::size_t>(v)] / divisor) + seed.number(v);
-        if (value > best || (value == best && v < order[chosen]))
-          best = value, chosen = i;
+      if (isDrawn) {
+        std::vector<std::size_t> places(order.size());
+        for (std::size_t i = 0; i < order.size(); ++i)
+          places[static_cast<std::size_t>(order[i])] = i;
+        const auto valueOf = [&](std::int64_t v, Race race) {
+          return static_cast<double>(x[static_cast<std::size_t>(v)] / divisor) +
+                 seed.number(v, race);
+        };
+        // Of many, by `valueOf`, the first of the largest.
+        const auto winner = [](std::int64_t begin, std::int64_t end, auto &&value) {
+          std::int64_t best = begin;
+          double most = -std::numeric_limits<double>::infinity();
+          for (std::int64_t i = begin; i < end; ++i)
+            if (const double one = value(i); one > most)
+              best = i, most = one;
+          return best;
+        };
+        const std::int64_t size = groupOf(tokens);
+        const std::int64_t group = winner(0, ceilDiv(tokens, size), [&](std::int64_t g) {
+          Number weight = 0;
+          for (std::int64_t v = g * size; v < std::min((g + 1) * size, tokens); ++v)
+            weight += weights[places[static_cast<std::size_t>(v)]];
+          return std::log(static_cast<double>(weight)) + seed.number(g, Race::Groups);
+        });
+        const std::int64_t first = winner(group * size, std::min((group + 1) * size, tokens),
+                                          [&](std::int64_t v) { return valueOf(v, Race::Tokens); });
+        chosen = places[static_cast<std::size_t>(first)];
+        if (chosen >= kept)
+          chosen = places[static_cast<std::size_t>(winner(0, tokens, [&](std::int64_t v) {
+            return places[static_cast<std::size_t>(v)] < kept
+                       ? valueOf(v, Race::Stayed)
+                       : -std::numeric_limits<double>::infinity();
+          }))];
       }
       token.as<std::int32_t>()[at] = static_cast<std::int32_t>(order[chosen]);
       rank.as<std::int32_t>()[at] = static_cast<std::int32_t>(chosen) + 1;

@@ -194,6 +194,42 @@ TEST_P(Sampling, DrawsByTheWeights) {
   expectDistribution(cutDraws.as<std::int32_t>(), expected);
 }
 
+// Groups of tokens are drawn by the sums of their weights, whatever is drawn again.
+TEST_P(Sampling, DrawsAmongGroupsByTheWeights) {
+  const std::int64_t rows = count(4'000, 200'000), tokens = 1100;
+  std::vector<double> logits(tokens, -INFINITY), expected(tokens);
+  double total = 0;
+  for (int i = 0; i < 24; ++i) {
+    const auto at = static_cast<std::size_t>(i < 12 ? 41 * i : 700 + 30 * (i - 12));
+    logits[at] = std::sin(2.9 * i) * 1.5;
+    total += expected[at] = std::exp(logits[at]);
+  }
+  for (double &weight : expected)
+    weight /= total;
+  const auto drawn = run(device, rowsOf(rows, logits, {{"seed", "4"}}))[0];
+  const auto among = [&](const HostArray &tokensDrawn, std::vector<double> weights) {
+    // Only those that may be drawn are degrees of freedom.
+    std::vector<std::int32_t> places(weights.size(), -1), each;
+    std::vector<double> some;
+    for (std::size_t v = 0; v < weights.size(); ++v)
+      if (weights[v] > 0)
+        places[v] = static_cast<std::int32_t>(some.size()), some.push_back(weights[v]);
+    for (const std::int32_t token : tokensOf(tokensDrawn))
+      each.push_back(token < 0 ? -1 : places[static_cast<std::size_t>(token)]);
+    expectDistribution(each, some);
+  };
+  among(drawn, expected);
+  // The 20 largest, drawn again where another one was drawn first.
+  std::vector<double> sorted = expected;
+  std::ranges::sort(sorted, std::greater());
+  double left = 0;
+  for (double &weight : expected)
+    left += weight = weight >= sorted[19] ? weight : 0;
+  for (double &weight : expected)
+    weight /= left;
+  among(run(device, rowsOf(rows, logits, {{"seed", "5"}, {"top_k", "20"}}))[0], expected);
+}
+
 // A row's own seed and offset decide, not its place; nor does how rows are cut.
 TEST_P(Sampling, DrawsAreTheRowsOwn) {
   KernelCase test = sampled(12, 700, {{"top_p", "0.9"}}, {"seeds", "offsets"});
