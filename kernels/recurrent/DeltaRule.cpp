@@ -76,7 +76,7 @@ Kernel chunks{
                             recurrence::pairwise(logs, number, decays(config));
             auto lower =
                 where(i > j, products * expand(strength * factor, 1) * expand(factor, 0), 0.0f);
-            auto inverse = inverseOf<T>(lower, chunk);
+            auto inverse = Inverse<T>(lower, chunk)();
             auto decay = recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
             remaining.at(slot, head).tile(chunk).store(0, reshape(decay.toEnd, chunk) * factor);
             whole.at(slot).tile(1).store(head, decay.whole);
@@ -385,6 +385,7 @@ KernelSpec sectile::deltaRuleSpec() {
     checkBoundaries(call, arrays, "cu_seqlens", call.extent("T"));
   };
   spec.reference = deltaRuleReference;
+  spec.factor = 3; // by chunks more numbers are rounded than step by step
   spec.defaults = defaults;
   const auto fits = [](const Config &config, std::int64_t numbers, std::int64_t warps,
                        const std::string &target) {

@@ -76,32 +76,50 @@ constexpr Precision inversePrecision = std::same_as<T, float> ? Precision::ieee 
 // (I + lower)^-1, where `lower` is 0 on the diagonal and above: blocks of 16 on the diagonal by
 // substitution, then twice as large ones of two each, whose lower left is -T2 L T1. A product of
 // powers of `lower` would be shorter, but overflows where keys are alike.
-template <class T> Tile<float> inverseOf(const Tile<float> &lower, int chunk) {
-  constexpr int size = 16;
-  const int blocks = chunk / size;
-  const auto wide = reshape(lower, blocks, size, blocks, size);
-  const auto of = expand(expand(expand(arange(0, blocks), 1), 2), 3),
-             with = expand(expand(arange(0, blocks), 1), 0);
-  const auto onDiagonal = of == expand(with, 0);
-  const auto own = sum(where(onDiagonal, wide, 0.0f), 2);
-  const auto row = expand(arange(0, size), 1), column = expand(arange(0, size), 0);
-  auto small = broadcast_to(expand(cast<float>(row == column), 0), blocks, size, size);
-  // Row s is done when those above it are subtracted; it then leaves those below.
-  for (auto s : range(0, size - 1)) {
-    const auto factor = sum(where(expand(column == s, 0), own, 0.0f), 2),
-               done = sum(where(expand(row == s, 0), small, 0.0f), 1);
-    small -= expand(factor, 2) * expand(done, 1);
+template <class T> class Inverse {
+public:
+  Inverse(const Tile<float> &lower, int chunk) : lower(lower), blocks(chunk / size) {}
+
+  Tile<float> operator()() { return of(0, blocks); }
+
+private:
+  static constexpr int size = 16;
+
+  // Of the blocks on the diagonal, all at once: [blocks, size, size].
+  Tile<float> small() const {
+    const auto at = expand(expand(expand(arange(0, blocks), 1), 2), 3),
+               with = expand(expand(expand(arange(0, blocks), 1), 0), 0);
+    const auto own = sum(where(at == with, reshape(lower, blocks, size, blocks, size), 0.0f), 2);
+    const auto row = expand(arange(0, size), 1), column = expand(arange(0, size), 0);
+    auto result = broadcast_to(expand(cast<float>(row == column), 0), blocks, size, size);
+    // Row s is done when those above it are subtracted; it then leaves those below.
+    for (auto s : range(0, size - 1)) {
+      const auto factor = sum(where(expand(column == s, 0), own, 0.0f), 2),
+                 done = sum(where(expand(row == s, 0), result, 0.0f), 1);
+      result -= expand(factor, 2) * expand(done, 1);
+    }
+    return result;
   }
-  auto inverse = reshape(where(onDiagonal, expand(small, 2), 0.0f), chunk, chunk);
-  const auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
-  for (int half = size; half < chunk; half *= 2) {
-    const auto isBeside = i / half == j / half + 1 && j / half % 2 == 0;
-    const auto beside = where(isBeside, lower, 0.0f);
-    const auto zero = zeros<float>(chunk, chunk);
-    const auto left = dot(inverse, beside, zero, inversePrecision<T>);
-    inverse = inverse - dot(left, inverse, zero, inversePrecision<T>);
+
+  // Of the square of so many blocks from `first` on.
+  Tile<float> of(int first, int count) {
+    if (count == 1) {
+      if (first == 0)
+        diagonal = small();
+      return reshape(slice(diagonal, 0, first, 1), size, size);
+    }
+    const int half = count / 2, extent = half * size;
+    const auto upper = of(first, half), below = of(first + half, half);
+    const auto beside =
+        slice(slice(lower, 0, (first + half) * size, extent), 1, first * size, extent);
+    const auto zero = zeros<float>(extent, extent);
+    const auto left = dot(below, beside, zero, inversePrecision<T>);
+    const auto corner = dot(left, upper, zero, inversePrecision<T>);
+    return cat(cat(upper, zero, 1), cat(zero - corner, below, 1), 0);
   }
-  return inverse;
-}
+
+  Tile<float> lower, diagonal;
+  int blocks;
+};
 
 } // namespace sectile::delta
