@@ -2,12 +2,9 @@
 #include "kernels/recurrent/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
-  return {linearRecurrenceSpec(),
-          linearRecurrenceBackwardSpec(),
-          rnnSpec(),
-          rnnBackwardSpec(),
-          gruSpec(),
-          gruBackwardSpec(),
-          lstmSpec(),
+  return {linearRecurrenceSpec(), linearRecurrenceBackwardSpec(),
+          deltaRuleSpec(),        rnnSpec(),
+          rnnBackwardSpec(),      gruSpec(),
+          gruBackwardSpec(),      lstmSpec(),
           lstmBackwardSpec()};
 }

@@ -6,6 +6,7 @@ namespace sectile {
 
 KernelSpec linearRecurrenceSpec();
 KernelSpec linearRecurrenceBackwardSpec();
+KernelSpec deltaRuleSpec();
 KernelSpec rnnSpec();
 KernelSpec rnnBackwardSpec();
 KernelSpec gruSpec();
@@ -19,6 +20,8 @@ std::vector<HostArray> linearRecurrenceReference(const Invocation &,
 std::vector<HostArray> linearRecurrenceBackwardReference(const Invocation &,
                                                          std::span<const HostArray> inputs,
                                                          Arithmetic);
+std::vector<HostArray> deltaRuleReference(const Invocation &, std::span<const HostArray> inputs,
+                                          Arithmetic);
 // `cell` is one of cells::Cell.
 std::vector<HostArray> cellReference(const Invocation &, int cell,
                                      std::span<const HostArray> inputs, Arithmetic);

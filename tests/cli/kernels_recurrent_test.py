@@ -16,6 +16,17 @@ def test_linear_recurrence():
     assert read_npy("dg")[1] == (1, 2, 20)
 
 
+def test_delta_rule():
+    for name, heads, width in (("q", 1, 16), ("k", 1, 16), ("v", 2, 24)):
+        write_floats(name, "<f2", 1, 20, heads, width, spread=0.2)
+    for name in ("beta", "g"):
+        write_floats(name, "<f4", 1, 20, 2, spread=0.2)
+    write_npy("cu_seqlens", "<i4", (3,), [0, 7, 20])
+    options = ("--opt", "gate=softplus", "beta_sigmoid=true", "state_layout=vk")
+    run("delta_rule", ["q", "k", "v", "beta", "g", "cu_seqlens"], *options, outputs=["o", "final_state=h"])
+    assert read_npy("o")[1] == (1, 20, 2, 24) and read_npy("h")[1] == (2, 2, 24, 16)
+
+
 def test_cells():
     steps, batch, inputs, h = 4, 3, 10, 12
     write_floats("x", "<f4", steps, batch, inputs)

@@ -708,6 +708,26 @@ const std::vector<Expectation> &recurrences() {
                       {"do", 3 * p.bytes("do")},
                       {"scratch", Bytes(3 * states(p), 3 * states(p) + 3 * units(p, columns))}};
        }},
+      // A chunk's keys are read for its triangle and to be multiplied by its inverse, then for each
+      // block of the states' columns, and with the outputs. What the steps add is read there too.
+      // Numbers by step lie apart by heads.
+      {.kernels = {"delta_rule"},
+       .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
+       .reads =
+           [](const Plan &p) {
+             const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
+                          chunks = p.extent("Hv") * p.tiles("T", "chunk"),
+                          read = p.bytes("k") * columns + 2 * p.bytes("v") +
+                                 chunks * p.extent("K") * p.extent("V") * 4,
+                          numbers = chunks * (p.field("chunk") * 4 + sector) * (columns + 1) *
+                                    p.field("warps");
+             return Reads{{"q", p.bytes("q") * blocks},
+                          {"k", p.bytes("k") * (2 + columns + blocks)},
+                          {"v", p.bytes("v")},
+                          {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
+                          {"scratch", {read, read + numbers}}};
+           },
+       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.
       {{"rnn", "gru", "lstm"},

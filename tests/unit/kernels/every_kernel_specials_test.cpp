@@ -20,7 +20,7 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
   if (nan)
     return {};
   // Infinities of both signs are added in another order.
-  if (kernel == "linear_recurrence")
+  if (kernel == "linear_recurrence" || kernel == "delta_rule")
     return {"o"};
   // A key is hidden where its score is -inf.
   if (kernel == "rerope_attention_backward")

@@ -1,0 +1,172 @@
+// delta_rule against its reference, which goes step by step.
+#include "KernelTest.h"
+#include "tests/unit/Processes.h"
+#include <cmath>
+#include <limits>
+#include <sectile/error.h>
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+class DeltaRule : public OnDevice {};
+SECTILE_INSTANTIATE_ON(DeltaRule, "virtual:sm_80,virtual:sm_90a");
+class DeltaRuleElsewhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(DeltaRuleElsewhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+namespace {
+
+using Names = std::vector<std::string>;
+const char *const forward = "delta_rule";
+const Names gated{"g", "initial_state"}, packed{"g", "initial_state", "cu_seqlens"};
+
+} // namespace
+
+TEST_P(DeltaRule, OfAllDtypes) {
+  for (const Names &with : {Names{}, gated, packed})
+    for (const char *dtype : {"bf16", "f16", "f32", "bf16,beta=bf16,g=bf16", "f16,g=f16"})
+      expectRight(device, {forward, {}, {}, with, dtype});
+}
+
+TEST_P(DeltaRule, OfAllLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (std::int64_t length : {0, 1, 15, 16, 17, 33, 64, 65, 200})
+    for (const Names &with : {gated, packed})
+      expectRight(device, {forward, {{"T", length}}, {}, with, "bf16"});
+}
+
+TEST_P(DeltaRule, OfAllChunks) {
+  for (std::int64_t chunk : {16, 32, 64})
+    for (const char *dtype : {"bf16", "f32"})
+      for (const Names &with : {gated, packed})
+        expectRight(device, {forward,
+                             {{"T", 150}, {"Hk", 1}, {"Hv", 2}},
+                             {},
+                             with,
+                             dtype,
+                             {{"chunk", chunk}, {"dv", 16}, {"columns", 32}}});
+}
+
+TEST_P(DeltaRule, OfAllWidths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  for (const auto &[width, values] : {std::pair(1, 33), {17, 1}, {64, 64}, {130, 33}, {256, 48}})
+    expectRight(device, {forward,
+                         {{"T", 70}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", values}},
+                         {},
+                         gated,
+                         "bf16"});
+}
+
+TEST_P(DeltaRule, OptionsAndStrides) {
+  for (const Assignments &options :
+       {Assignments{{"scale", "0.3"}, {"state_layout", "vk"}},
+        {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}},
+        {{"gate", "softplus"}, {"allow_negative", "true"}, {"beta_sigmoid", "true"}},
+        {{"gate", "sigmoid"}, {"lower_bound", "-2"}}}) {
+    Names with = packed;
+    if (options[0].first == "gate")
+      with.insert(with.end(), {"A_log", "dt_bias"});
+    for (const char *dtype : {"bf16", "f32"})
+      expectRight(device, {forward, {}, options, with, dtype});
+  }
+  expectRight(device, {forward, {}, {{"gate", "softplus"}}, {"g"}, "f16"});
+  expectRight(device, {forward, {}, {}, {"A_log", "dt_bias"}, "bf16"});
+  expectRightWithStrides(device, {forward, {{"B", 2}}, {{"state_layout", "vk"}}, gated, "bf16"});
+  expectRightWithStrides(device, {forward, {}, {}, packed, "f16"});
+}
+
+TEST_P(DeltaRuleElsewhere, Works) {
+  for (const char *dtype : {"bf16", "f16"})
+    for (const Names &with : {gated, packed})
+      expectRight(device, {forward, {{"Hk", 1}, {"Hv", 2}}, {{"qk_l2norm", "true"}}, with, dtype});
+}
+
+// Strong decays, and decays to nothing in the middle of chunks.
+TEST_P(DeltaRule, ForgetsAll) {
+  for (const char *dtype : {"f32", "bf16"}) {
+    KernelCase test{forward, {{"T", 80}}, {}, gated, dtype};
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      auto logs = inputs[call.index("g")].as<float>();
+      for (std::size_t i = 0; i < logs.size(); ++i)
+        logs[i] = i % 7 == 3   ? -std::numeric_limits<float>::infinity()
+                  : i % 5 == 1 ? -60.0f
+                               : logs[i];
+    };
+    expectRight(device, test);
+  }
+}
+
+// The same key at each step, fully replaced: powers of the triangle are as large as 2^60, and the
+// inverse has two diagonals. Values are whole, so that results are too.
+TEST_P(DeltaRule, KeysThatAreAlike) {
+  for (const char *dtype : {"f32", "bf16", "f16"}) {
+    KernelCase test{forward, {{"T", 130}}, {{"scale", "1"}}, {}, dtype};
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      for (std::size_t i : {0, 1, 3})
+        inputs[i].assign(std::vector<double>(static_cast<std::size_t>(inputs[i].count()), 0));
+      for (std::size_t i : {0, 1}) {
+        std::vector<double> rows = inputs[i].to_double();
+        for (std::size_t at = 0; at < rows.size(); at += static_cast<std::size_t>(call.extent("K")))
+          rows[at] = 1;
+        inputs[i].assign(rows);
+      }
+      inputs[3].assign(std::vector<double>(static_cast<std::size_t>(inputs[3].count()), 1));
+      fillIntegers(inputs[2], 3, 7);
+    };
+    expectExact(device, test);
+  }
+}
+
+TEST_P(DeltaRule, ReplacesWhatAKeyStoodFor) {
+  // [example]
+  // One key: beta 1 replaces its value, 1/2 goes half of the way. The decay of step 2 halves it
+  // before.
+  const std::vector<float> ones{1, 1, 1}, values{4, 8, 6}, strengths{1, 0.5f, 0};
+  const std::vector<float> logs{0, 0, std::log(0.5f)};
+  auto one = device.upload(ones), v = device.upload(values), beta = device.upload(strengths),
+       g = device.upload(logs);
+  auto out = sectile::run_kernel(device.stream(), "delta_rule",
+                                 {{"q", tensor(one, {1, 3, 1, 1})},
+                                  {"k", tensor(one, {1, 3, 1, 1})},
+                                  {"v", tensor(v, {1, 3, 1, 1})},
+                                  {"beta", tensor(beta, {1, 3, 1})},
+                                  {"g", tensor(g, {1, 3, 1})}});
+  device.synchronize();
+  auto o = out.at("o").as<float, 4>(); // 4, 6, 3
+  // [/example]
+  EXPECT_EQ(Buffer<float>(o.memory()).download(), (std::vector<float>{4, 6, 3}));
+}
+
+// A decay that comes too late, and a state that is not handed on: the harness must see it.
+TEST(DeltaRuleReference, PlantedBugsAreCaught) {
+  const FilledCall right = fill({forward, {{"T", 6}}, {}, gated, "bf16"});
+  for (const char *input : {"g", "initial_state", "beta"}) {
+    FilledCall wrong = right;
+    auto &data = wrong.inputs[right.call.index(input)].data;
+    std::fill(data.begin(), data.end(), std::byte{0});
+    expectMistakeIsSeen(right, wrong);
+  }
+}
+
+TEST(DeltaRuleErrors, SayWhatIsWrong) {
+  const auto refusal = [](const KernelCase &test) -> std::string {
+    try {
+      resolveCase(test);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal({forward, {{"K", 257}}}), HasSubstr("K is 257, but must be at most 256"));
+  EXPECT_THAT(refusal({forward, {{"Hv", 5}}}),
+              HasSubstr("v has 5 heads, which is no multiple of the 2 heads of k"));
+  EXPECT_THAT(refusal({forward, {{"B", 2}}, {}, {"cu_seqlens"}}),
+              HasSubstr("with cu_seqlens B must be 1, but is 2"));
+  EXPECT_THAT(refusal({forward, {{"N1", 1}}, {}, {"cu_seqlens"}}),
+              HasSubstr("q has steps, but there is no sequence"));
+  EXPECT_THAT(refusal({forward, {{"N", 3}}, {}, {"initial_state"}}),
+              HasSubstr("initial_state has 3 states, but there are 1 sequences"));
+  EXPECT_THAT(refusal({forward, {}, {{"gate", "none"}}, {"g", "A_log"}}),
+              HasSubstr("A_log is the gate's: option 'gate' cannot be none with it"));
+}
