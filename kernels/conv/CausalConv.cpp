@@ -87,7 +87,9 @@ void causal::configure(KernelSpec &spec) {
   };
   spec.spaces = {
       {.part = spec.name,
-       .axes = {{"t", {1, 2, 4, 8, 16, 32, 64}}, {"d", {32, 64, 128, 256}}, {"warps", {1, 2, 4, 8}}},
+       .axes = {{"t", {1, 2, 4, 8, 16, 32, 64}},
+                {"d", {32, 64, 128, 256}},
+                {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t numbers =
              config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));

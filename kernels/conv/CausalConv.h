@@ -74,10 +74,10 @@ Tile<T> statesAt(const View<const T, 3> &state, const Int &row, const Int &place
   // Seldom: only at one end of a sequence.
   when(max(cast<std::int32_t>(isThere), 0) > 0, [&] {
     const Int channel = column * config.d + arange(0, config.d);
-    const auto rows = cast<std::int64_t>(row) * state.stride(0) +
-                      cast<std::int64_t>(place) * state.stride(2);
-    values = load(state.ptr() + (expand(rows, 1) +
-                                 expand(cast<std::int64_t>(channel) * state.stride(1), 0)),
+    const auto rows =
+        cast<std::int64_t>(row) * state.stride(0) + cast<std::int64_t>(place) * state.stride(2);
+    values = load(state.ptr() +
+                      (expand(rows, 1) + expand(cast<std::int64_t>(channel) * state.stride(1), 0)),
                   expand(isThere, 1) && expand(channel < state.extent(1), 0));
   });
   return values;
@@ -114,9 +114,10 @@ template <class T> struct Window {
                    const std::vector<Tile<float>> &taps, const Tile<float> &bias) const {
     auto total = bias;
     for (int tap = 0; tap < config.width; ++tap)
-      total = total + cast<float>(values[static_cast<std::size_t>(centre + shift + tap + 1 -
-                                                                  config.width)]) *
-                          taps[static_cast<std::size_t>(tap)];
+      total =
+          total +
+          cast<float>(values[static_cast<std::size_t>(centre + shift + tap + 1 - config.width)]) *
+              taps[static_cast<std::size_t>(tap)];
     return total;
   }
 };

@@ -3,9 +3,9 @@
 // of sequences of one length or packed; what comes before a sequence is its initial state, or 0,
 // and final_state has its last W - 1 inputs. causal_conv1d_update is the same with the states in a
 // pool, where it leaves the new ones. In f32, rounded once. CausalConv.cpp says what is refused.
-#include "kernels/conv/CausalConv.h"
 #include "kernels/Contents.h"
 #include "kernels/Sample.h"
+#include "kernels/conv/CausalConv.h"
 #include "kernels/conv/Family.h"
 #include <algorithm>
 
@@ -26,9 +26,11 @@ template <class T> struct CausalConvArguments {
 template <class T>
 SECTILE_STRUCT(CausalConvArguments<T>, x, w, b, initial_state, cu_seqlens, y, final_state, tiles)
 
+// Gives the inputs, the tokens' own last.
 template <class T>
-void convolve(const Window<T> &window, const View<const T, 2> &w, const View<const T, 1> &b,
-              const View<T, 2> &y, const Bool &isWanted) {
+std::vector<Tile<T>> convolve(const Window<T> &window, const View<const T, 2> &w,
+                              const View<const T, 1> &b, const View<T, 2> &y,
+                              const Bool &isWanted) {
   const ConvConfig &config = window.config;
   std::vector<Tile<T>> values;
   for (int shift = 1 - config.width; shift <= 0; ++shift)
@@ -40,6 +42,7 @@ void convolve(const Window<T> &window, const View<const T, 2> &w, const View<con
   y.tile(window.tokens(), config.d)
       .store_at(window.base, window.column * config.d,
                 where(expand(isWanted, 1), result, zeros_like(result)));
+  return values;
 }
 
 // Of one sequence: its last inputs.
@@ -57,29 +60,28 @@ Window<T> lastOf(const View<const T, 2> &x, const View<const T, 3> &state,
 }
 
 template <class T>
-Kernel causalConv{
-    "causal_conv1d", [](const CausalConvArguments<T> &a, const ConvConfig &config) {
-      const Int column = program_id(0), part = program_id(1), batch = program_id(2);
-      const auto x = a.x.at(batch);
-      when(
-          part < a.tiles,
-          [&] {
-            const Int base = part * config.t, token = base + arange(0, config.t);
-            const auto [number, first, end] =
-                sequencesOf(a.cu_seqlens, token, batch, x.extent(0), config.packed);
-            const Window<T> window{x,     a.initial_state, base,   token, first,
-                                   end, number,          column, config};
-            convolve(window, a.w, a.b, a.y.at(batch), token >= 0);
-          },
-          [&] {
-            const Int sequence = config.packed ? part - a.tiles : batch;
-            const auto window =
-                lastOf(x, a.initial_state, a.cu_seqlens, sequence, sequence, column, config);
-            const auto to = a.final_state.at(sequence).tile(config.d, 1);
-            for (int i = 0; i + 1 < config.width; ++i)
-              to.store(column, i, trans(window.at(i + 1 - config.width)));
-          });
-    }};
+Kernel causalConv{"causal_conv1d", [](const CausalConvArguments<T> &a, const ConvConfig &config) {
+                    const Int column = program_id(0), part = program_id(1), batch = program_id(2);
+                    const auto x = a.x.at(batch);
+                    when(
+                        part < a.tiles,
+                        [&] {
+                          const Int base = part * config.t, token = base + arange(0, config.t);
+                          const auto [number, first, end] =
+                              sequencesOf(a.cu_seqlens, token, batch, x.extent(0), config.packed);
+                          const Window<T> window{x,   a.initial_state, base,   token, first,
+                                                 end, number,          column, config};
+                          convolve(window, a.w, a.b, a.y.at(batch), token >= 0);
+                        },
+                        [&] {
+                          const Int sequence = config.packed ? part - a.tiles : batch;
+                          const auto window = lastOf(x, a.initial_state, a.cu_seqlens, sequence,
+                                                     sequence, column, config);
+                          const auto to = a.final_state.at(sequence).tile(config.d, 1);
+                          for (int i = 0; i + 1 < config.width; ++i)
+                            to.store(column, i, trans(window.at(i + 1 - config.width)));
+                        });
+                  }};
 
 template <class T> struct CausalConvUpdateArguments {
   View<const T, 3> x;
@@ -97,22 +99,31 @@ Int rowsOf(const CausalConvUpdateArguments<T> &a, const Int &sequence, const Con
   const Int rows = a.state_out.extent(0);
   Int row = sequence;
   if (config.indexed)
-    row = cast<Index>(
-        load(a.indices.ptr() + cast<std::int64_t>(sequence) * a.indices.stride(0),
-             sequence < a.indices.extent(0), -1));
+    row = cast<Index>(load(a.indices.ptr() + cast<std::int64_t>(sequence) * a.indices.stride(0),
+                           sequence < a.indices.extent(0), -1));
   return where(row < rows, row, -1);
 }
 
 template <class T>
-void convolveFromPool(const CausalConvUpdateArguments<T> &a, const Int &part, const Int &column,
-                      const Int &batch, const ConvConfig &config) {
+std::vector<Tile<T>> convolveFromPool(const CausalConvUpdateArguments<T> &a, const Int &part,
+                                      const Int &column, const Int &batch,
+                                      const ConvConfig &config) {
   const auto x = a.x.at(batch);
   const Int base = part * config.t, token = base + arange(0, config.t);
   const auto [number, first, end] =
       sequencesOf(a.cu_seqlens, token, batch, x.extent(0), config.packed);
   const Int row = rowsOf(a, number, config);
   const Window<T> window{x, a.state_out, base, token, first, end, row, column, config};
-  convolve(window, a.w, a.b, a.y.at(batch), row >= 0);
+  return convolve(window, a.w, a.b, a.y.at(batch), row >= 0);
+}
+
+// All were read before one is written: a short sequence moves what its state had.
+template <class T>
+void storeState(const View<T, 2> &state, const Int &column, const std::vector<Tile<T>> &inputs,
+                const ConvConfig &config) {
+  barrier();
+  for (int i = 0; i + 1 < config.width; ++i)
+    state.tile(config.d, 1).store(column, i, trans(inputs[static_cast<std::size_t>(i)]));
 }
 
 template <class T>
@@ -120,16 +131,13 @@ void updatePool(const CausalConvUpdateArguments<T> &a, const Int &sequence, cons
                 const ConvConfig &config) {
   const Int row = rowsOf(a, sequence, config);
   when(row >= 0, [&] {
-    const auto window = lastOf(a.x.at(config.packed ? Int(0) : sequence), View<const T, 3>(a.state_out),
-                               a.cu_seqlens, sequence, row, column, config);
-    // All are read before one is written: a short sequence moves what its state had.
-    std::vector<Tile<T>> kept;
-    for (int i = 0; i + 1 < config.width; ++i)
-      kept.push_back(trans(window.at(i + 1 - config.width)));
-    barrier();
-    const auto to = a.state_out.at(row).tile(config.d, 1);
-    for (int i = 0; i + 1 < config.width; ++i)
-      to.store(column, i, kept[static_cast<std::size_t>(i)]);
+    const auto window =
+        lastOf(a.x.at(config.packed ? Int(0) : sequence), View<const T, 3>(a.state_out),
+               a.cu_seqlens, sequence, row, column, config);
+    std::vector<Tile<T>> inputs;
+    for (int shift = 1 - config.width; shift < 0; ++shift)
+      inputs.push_back(window.at(shift));
+    storeState(a.state_out.at(row), column, inputs, config);
   });
 }
 
@@ -139,15 +147,20 @@ template <class T>
 Kernel causalConvUpdate{
     "causal_conv1d_update", [](const CausalConvUpdateArguments<T> &a, const ConvConfig &config) {
       const Int column = program_id(0), part = program_id(1), batch = program_id(2);
-      convolveFromPool(a, part, column, batch, config);
-      if (config.whole)
+      auto inputs = convolveFromPool(a, part, column, batch, config);
+      if (config.whole && config.t == 1) {
+        const Int row = rowsOf(a, batch, config);
+        inputs.erase(inputs.begin());
+        when(row >= 0, [&] { storeState(a.state_out.at(row), column, inputs, config); });
+      } else if (config.whole) {
         updatePool(a, batch, column, config);
+      }
     }};
 template <class T>
-Kernel causalConvStates{
-    "causal_conv1d_states", [](const CausalConvUpdateArguments<T> &a, const ConvConfig &config) {
-      updatePool(a, program_id(1), program_id(0), config);
-    }};
+Kernel causalConvStates{"causal_conv1d_states",
+                        [](const CausalConvUpdateArguments<T> &a, const ConvConfig &config) {
+                          updatePool(a, program_id(1), program_id(0), config);
+                        }};
 
 } // namespace
 
@@ -180,15 +193,15 @@ KernelSpec sectile::causalConv1dUpdateSpec() {
   spec.name = "causal_conv1d_update";
   spec.summary = "causal_conv1d of new tokens, with its states in a pool, changed in place";
   addInputs(spec);
-  spec.add_arguments({{"state: [P, D, C] like x",
-                       "the W - 1 inputs before each sequence, the latest last"},
-                      {"indices?: [N] i32",
-                       "sequence s has row indices[s] of the state; none if that is -1. Row s if "
-                       "left out",
-                       {.sample = sampleRows("P")}},
-                      boundaries(),
-                      {"-> y: [B, T, D] like x", "as of causal_conv1d; 0 where there is no row"},
-                      {"-> state_out: [P, D, C] like x updates state", "the same after its last"}});
+  spec.add_arguments(
+      {{"state: [P, D, C] like x", "the W - 1 inputs before each sequence, the latest last"},
+       {"indices?: [N] i32",
+        "sequence s has row indices[s] of the state; none if that is -1. Row s if "
+        "left out",
+        {.sample = sampleRows("P")}},
+       boundaries(),
+       {"-> y: [B, T, D] like x", "as of causal_conv1d; 0 where there is no row"},
+       {"-> state_out: [P, D, C] like x updates state", "the same after its last"}});
   configure(spec);
   spec.check = [plain = spec.check](const Invocation &call) {
     plain(call);

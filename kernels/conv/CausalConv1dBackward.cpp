@@ -1,4 +1,5 @@
-// Gradients of causal_conv1d. With s the sums before the activation and e[t] = dy[t] activation'(s[t]):
+// Gradients of causal_conv1d. With s the sums before the activation and e[t] = dy[t]
+// activation'(s[t]):
 //   dx[t] = sum over j of w[W - 1 - j] e[t + j], dw[W - 1 - j] = sum over t of e[t] x[t - j],
 //   db = sum of e, within each sequence; what comes before it counts as x there, and gets its
 //   gradient alike. dfinal_state is added where its inputs come from.
@@ -35,8 +36,8 @@ Tile<float> sumGradients(const Window<T> &window, const View<const T, 2> &dy,
                          const std::vector<Tile<T>> &values, int shift,
                          const std::vector<Tile<float>> &taps, const Tile<float> &bias) {
   const ConvConfig &config = window.config;
-  auto gradient = cast<float>(dy.tile(window.tokens(), config.d)
-                                  .load_at(window.base + shift, window.column * config.d));
+  auto gradient = cast<float>(
+      dy.tile(window.tokens(), config.d).load_at(window.base + shift, window.column * config.d));
   if (config.silu) {
     const auto sums = window.sums(values, config.width - 1, shift, taps, bias);
     gradient = gradient * sigmoid(sums) * (1.0f + sums * sigmoid(-sums));
@@ -141,23 +142,22 @@ template <class T>
 SECTILE_STRUCT(CausalConvSumsArguments<T>, parts, dw, db)
 
 template <class T>
-Kernel causalConvSums{
-    "causal_conv1d_sums",
-    [](const CausalConvSumsArguments<T> &a, const CausalConvSumsConfig &config) {
-      const Int column = program_id(0), which = program_id(1);
-      const auto from = a.parts.at(which).tile(config.rows, config.d);
-      auto total = zeros<float>(config.rows, config.d);
-      for (auto block : range(0, cdiv(a.parts.extent(1), config.rows)))
-        total += from.load(block, column);
-      const auto result = sum(total, 0);
-      when(
-          which < config.width,
-          [&] { a.dw.tile(config.d, 1).store(column, which, expand(result, 1)); },
-          [&] {
-            if (config.b)
-              a.db.tile(config.d).store(column, result);
-          });
-    }};
+Kernel causalConvSums{"causal_conv1d_sums",
+                      [](const CausalConvSumsArguments<T> &a, const CausalConvSumsConfig &config) {
+                        const Int column = program_id(0), which = program_id(1);
+                        const auto from = a.parts.at(which).tile(config.rows, config.d);
+                        auto total = zeros<float>(config.rows, config.d);
+                        for (auto block : range(0, cdiv(a.parts.extent(1), config.rows)))
+                          total += from.load(block, column);
+                        const auto result = sum(total, 0);
+                        when(
+                            which < config.width,
+                            [&] { a.dw.tile(config.d, 1).store(column, which, expand(result, 1)); },
+                            [&] {
+                              if (config.b)
+                                a.db.tile(config.d).store(column, result);
+                            });
+                      }};
 
 } // namespace
 
@@ -166,10 +166,11 @@ KernelSpec sectile::causalConv1dBackwardSpec() {
   spec.name = "causal_conv1d_backward";
   spec.summary = "gradients of causal_conv1d";
   addInputs(spec);
-  spec.add_arguments({{"initial_state?: [N, D, C] like x", "as in causal_conv1d"},
-                      boundaries(),
-                      {"dy: [B, T, D] like x", "gradient of y"},
-                      {"dfinal_state?: [N, D, C] like x", "gradient of final_state; 0 if left out"}});
+  spec.add_arguments(
+      {{"initial_state?: [N, D, C] like x", "as in causal_conv1d"},
+       boundaries(),
+       {"dy: [B, T, D] like x", "gradient of y"},
+       {"dfinal_state?: [N, D, C] like x", "gradient of final_state; 0 if left out"}});
   spec.add_gradients({"x", "w", "b", "initial_state"});
   configure(spec);
   spec.reference = causalConvBackwardReference;
@@ -214,8 +215,7 @@ KernelSpec sectile::causalConv1dBackwardSpec() {
       use(causalConvGradients<T>, Grid(columns, parts), config,
           {{"parts", sums}, {"dinitial_state", noTensor<T, 3>()}});
       if (config.state)
-        use(causalConvStateGradients<T>, Grid(columns, use.extent("N")), config,
-            {{"parts", sums}});
+        use(causalConvStateGradients<T>, Grid(columns, use.extent("N")), config, {{"parts", sums}});
       const CausalConvSumsConfig adding{.width = config.width, .b = config.b};
       use(causalConvSums<T>, Grid(ceilDiv(channels, adding.d), config.width + 1), adding,
           {{"parts", sums}});

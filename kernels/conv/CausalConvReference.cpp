@@ -16,11 +16,11 @@ template <class Numbers> struct Inputs {
   Array x, w, b, state;
   std::vector<std::int64_t> first, end, row; // of each sequence; of its state, -1: none
 
-  Inputs(Numbers numbers, const Invocation &call, std::span<const HostArray> in,
-         const char *states)
+  Inputs(Numbers numbers, const Invocation &call, std::span<const HostArray> in, const char *states)
       : numbers(numbers), channels(call.extent("D")), taps(call.extent("W")), before(taps - 1),
         silu(call.options.choice("activation") == "silu"), x(numbers.load(in[0])),
-        w(numbers.load(in[1])), b(numbers.load(in[2])), state(numbers.load(in[call.index(states)])) {
+        w(numbers.load(in[1])), b(numbers.load(in[2])),
+        state(numbers.load(in[call.index(states)])) {
     const std::int64_t length = call.extent("T"), sequences = call.extent("N");
     const bool packed = call.has("cu_seqlens");
     const auto bounds = packed ? in[call.index("cu_seqlens")].to_double() : std::vector<double>();
@@ -117,9 +117,8 @@ std::vector<HostArray> causal::causalConvUpdateReference(const Invocation &call,
             state[inputs.placeOfState(static_cast<std::int64_t>(s), d, i)] = inputs.last(s, d, i);
       }
     }
-    return std::vector{
-        numbers.pack(numbers.result, in[0].shape, y),
-        numbers.pack(numbers.result, in[call.index("state")].shape, state)};
+    return std::vector{numbers.pack(numbers.result, in[0].shape, y),
+                       numbers.pack(numbers.result, in[call.index("state")].shape, state)};
   });
 }
 
@@ -161,9 +160,8 @@ std::vector<HostArray> causal::causalConvBackwardReference(const Invocation &cal
       }
     }
     const auto packed = [&](const char *name, const auto &values) {
-      return call.has(name)
-                 ? numbers.pack(numbers.result, in[call.index(name)].shape, values)
-                 : HostArray();
+      return call.has(name) ? numbers.pack(numbers.result, in[call.index(name)].shape, values)
+                            : HostArray();
     };
     return std::vector{packed("x", dx), packed("w", dw), packed("b", db),
                        packed("initial_state", dstate)};
