@@ -1,6 +1,7 @@
 // Checks of integer inputs that several kernels have.
 #include "kernels/Contents.h"
 #include "kernels/HostArray.h"
+#include <map>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -19,4 +20,23 @@ void sectile::checkBoundaries(const Invocation &call, std::span<const HostArray>
     if (bounds[s + 1] < bounds[s])
       throw InputError(name + " falls from " + std::to_string(bounds[s]) + " to " +
                        std::to_string(bounds[s + 1]) + " at sequence " + std::to_string(s));
+}
+
+void sectile::checkRows(const Invocation &call, std::span<const HostArray> inputs,
+                        std::string_view argument, std::int64_t rows) {
+  if (!call.has(argument))
+    return;
+  const auto places = inputs[call.index(argument)].as<std::int32_t>();
+  std::map<std::int32_t, std::size_t> seen;
+  for (std::size_t s = 0; s < places.size(); ++s) {
+    if (places[s] < 0)
+      continue;
+    const std::string name =
+        std::string(argument) + "[" + std::to_string(s) + "] is " + std::to_string(places[s]);
+    if (places[s] >= rows)
+      refuse(call, name + ", but there are " + std::to_string(rows) + " rows");
+    if (const auto [other, isNew] = seen.emplace(places[s], s); !isNew)
+      refuse(call, name + ", and so is that of sequence " + std::to_string(other->second) +
+                       ": each has a row of its own");
+  }
 }

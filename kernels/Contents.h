@@ -9,4 +9,8 @@ namespace sectile {
 void checkBoundaries(const Invocation &call, std::span<const HostArray> inputs,
                      std::string_view argument, std::int64_t end);
 
+// Rows of a pool of so many: none beyond it, and none twice. A negative one stands for none.
+void checkRows(const Invocation &call, std::span<const HostArray> inputs, std::string_view argument,
+               std::int64_t rows);
+
 } // namespace sectile

@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/HostArray.h"
 #include <algorithm>
+#include <numeric>
 #include <sectile/kernel_spec.h>
 
 namespace sectile {
@@ -32,6 +33,29 @@ inline auto sampleIntegers(int from, int to) {
   return [=](const Invocation &, HostArray &array, std::mt19937_64 &random) {
     std::uniform_int_distribution<int> number(from, to);
     fillDrawn(array, [&] { return number(random); });
+  };
+}
+// boundaries of packed sequences, of lengths that differ, some of them 0, along that axis,
+inline auto sampleBoundaries(const char *axis) {
+  return [=](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    const auto ends = array.as<std::int32_t>();
+    const auto length = static_cast<std::uint64_t>(call.extent(axis));
+    for (std::size_t i = 1; i < ends.size(); ++i)
+      ends[i] = static_cast<std::int32_t>(random() % (length + 1));
+    std::ranges::sort(ends);
+    if (ends.size() > 1)
+      ends.back() = static_cast<std::int32_t>(length);
+  };
+}
+// rows of a pool of so many, each once, and now and then none,
+inline auto sampleRows(const char *axis) {
+  return [=](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(call.extent(axis)));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::ranges::shuffle(rows, random);
+    const auto to = array.as<std::int32_t>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = i < rows.size() && random() % 8 != 0 ? rows[i] : -1;
   };
 }
 // and normal numbers with this deviation, or such integers where the array has integers.

@@ -2,5 +2,6 @@
 #include "kernels/conv/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::convKernels() {
-  return {conv2dSpec(), conv2dBackwardSpec()};
+  return {conv2dSpec(), conv2dBackwardSpec(), causalConv1dSpec(), causalConv1dBackwardSpec(),
+          causalConv1dUpdateSpec()};
 }

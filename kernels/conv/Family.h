@@ -6,5 +6,8 @@ namespace sectile {
 
 KernelSpec conv2dSpec();
 KernelSpec conv2dBackwardSpec();
+KernelSpec causalConv1dSpec();
+KernelSpec causalConv1dBackwardSpec();
+KernelSpec causalConv1dUpdateSpec();
 
 } // namespace sectile

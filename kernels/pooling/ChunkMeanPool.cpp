@@ -5,6 +5,7 @@
 // and cu_seqlens beside several batches, are refused; cu_seqlens that falls or does not go from 0
 // to T is refused from the host, and undefined on the device.
 #include "kernels/Contents.h"
+#include "kernels/Sample.h"
 #include "kernels/Use.h"
 #include "kernels/pooling/Family.h"
 #include <algorithm>
@@ -147,21 +148,10 @@ void contents(const Invocation &call, std::span<const HostArray> inputs) {
                      " chunks, but there is room for " + std::to_string(call.extent("C")));
 }
 
-// Lengths that differ, some of them 0.
-void sampleBounds(const Invocation &call, HostArray &bounds, std::mt19937_64 &random) {
-  const auto ends = bounds.as<std::int32_t>();
-  for (std::size_t i = 1; i < ends.size(); ++i)
-    ends[i] =
-        static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(call.extent("T") + 1));
-  std::sort(ends.begin(), ends.end());
-  if (ends.size() > 1)
-    ends.back() = static_cast<std::int32_t>(call.extent("T"));
-}
-
 const ArgumentRow bounds{"cu_seqlens?: [N] i32",
                          "packed sequences (B is 1): sequence s is positions cu_seqlens[s] to "
                          "cu_seqlens[s + 1] - 1; from 0 to T, never falling",
-                         {.sample = sampleBounds}};
+                         {.sample = sampleBoundaries("T")}};
 
 const std::vector<OptionRow> options = {
     {"chunk: integer = 64 e.g. 16, 37",

@@ -233,6 +233,7 @@ CALLS = {
     "rms_norm": (ROWS, {}),
     "group_norm": ({"B": 2, "C": 4, "...": (6,)}, {"groups": 2}),
     "conv2d": ({"N": 1, "C": 4, "H": 5, "W": 5, "K": 4, "Cg": 2, "R": 3, "S": 3}, {"groups": 2, "pad_h": 1}),
+    "causal_conv1d": ({"B": 2, "T": 5, "D": 4, "W": 3, "N": 2, "C": 2}, {}),
     "attention": (ATTENTION, {"causal": True, "softcap": 2.0}),
     "attention_varlen": ({**ATTENTION, "Tq": 6, "Tk": 9, "Mk": 5, "cu_seqlens_q": [0, 2, 6], "cu_seqlens_k": [0, 4, 9]}, {}),
     "block_sparse_attention": ({**ATTENTION, "Mq": 1, "Mk": 1}, {}),

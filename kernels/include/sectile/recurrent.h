@@ -1,6 +1,6 @@
-// Recurrences over time as functions on tensors with types. Each is the call by name
-// (<sectile/library.h>) of the kernel that it is named after: it launches, does not wait, and
-// throws LaunchError for arguments that the kernel does not take.
+// The parts of layers with linear attention and state spaces as functions on tensors with types.
+// Each is the call by name (<sectile/library.h>) of the kernel that it is named after: it launches,
+// does not wait, and throws LaunchError for arguments that the kernel does not take.
 #pragma once
 #include <sectile/kernels.h>
 
@@ -49,6 +49,91 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
       detail::runDeltaRule(stream, {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}}, options, given);
   return {out.at("o").template as<std::remove_const_t<T>, 4>(),
           out.at("final_state").as<float, 4>()};
+}
+
+// Causal convolution along time ------------------------------------------------------------------
+
+struct CausalConvOptions {
+  bool silu = true;                            // of the sums
+  std::optional<AnyTensor> b = {};             // [D], elements as those of x
+  std::optional<AnyTensor> initial_state = {}; // [N, D, W - 1]: what comes before the sequences
+  // [N + 1] of std::int32_t: x [1, T, D] is N sequences, s being the steps cu_seqlens[s] to
+  // cu_seqlens[s + 1] - 1. Without it each of B is one.
+  std::optional<AnyTensor> cu_seqlens = {};
+};
+template <class T> struct CausalConvOutputs {
+  Tensor<T, 3> y;           // [B, T, D]
+  Tensor<T, 3> final_state; // [N, D, W - 1]: the last inputs of each sequence
+};
+template <class T> struct CausalConvGradients {
+  Tensor<T, 3> dx;
+  Tensor<T, 2> dw;
+  std::optional<Tensor<T, 1>> db = {};             // where there is b
+  std::optional<Tensor<T, 3>> dinitial_state = {}; // where there is initial_state
+};
+struct CausalConvUpdateOptions {
+  bool silu = true;
+  std::optional<AnyTensor> b = {};
+  std::optional<AnyTensor> indices = {};    // [N] of std::int32_t: rows of the pool; negative: none
+  std::optional<AnyTensor> cu_seqlens = {}; // as above
+};
+
+namespace detail {
+NamedTensors runCausalConv(const Stream &stream, bool backward, NamedTensors inputs,
+                           const CausalConvOptions &options, const NamedTensors &to);
+AnyTensor runCausalConvUpdate(const Stream &stream, NamedTensors inputs,
+                              const CausalConvUpdateOptions &options,
+                              const std::optional<AnyTensor> &to);
+} // namespace detail
+
+// y[t] = silu(b + sum over j of w[W - 1 - j] x[t - j]) of each channel: x [B, T, D] of half,
+// bfloat16 or float, w [D, W] with 2 to 4 taps, that of the step itself last.
+template <class T>
+CausalConvOutputs<std::remove_const_t<T>>
+causal_conv1d(const Stream &stream, const Tensor<T, 3> &x, const detail::KernelInput<T, 2> &w,
+              const CausalConvOptions &options = {},
+              const detail::KernelTo<CausalConvOutputs<std::remove_const_t<T>>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to)
+    given = {{"y", to->y}, {"final_state", to->final_state}};
+  const NamedTensors out =
+      detail::runCausalConv(stream, false, {{"x", x}, {"w", w}}, options, given);
+  return {out.at("y").as<Element, 3>(), out.at("final_state").as<Element, 3>()};
+}
+
+// Given the gradient of y, and of final_state if it has one.
+template <class T>
+CausalConvGradients<std::remove_const_t<T>> causal_conv1d_backward(
+    const Stream &stream, const Tensor<T, 3> &x, const detail::KernelInput<T, 2> &w,
+    const detail::KernelInput<T, 3> &dy, const CausalConvOptions &options = {},
+    const std::type_identity_t<std::optional<Tensor<const std::remove_const_t<T>, 3>>>
+        &dfinal_state = {},
+    const detail::KernelTo<CausalConvGradients<std::remove_const_t<T>>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors inputs{{"x", x}, {"w", w}, {"dy", dy}}, given;
+  detail::addTensor(inputs, "dfinal_state", dfinal_state);
+  if (to) {
+    given = {{"dx", to->dx}, {"dw", to->dw}};
+    detail::addTensor(given, "db", to->db);
+    detail::addTensor(given, "dinitial_state", to->dinitial_state);
+  }
+  const NamedTensors out = detail::runCausalConv(stream, true, inputs, options, given);
+  return {out.at("dx").as<Element, 3>(), out.at("dw").as<Element, 2>(),
+          detail::tensorIn<Element, 1>(out, "db"),
+          detail::tensorIn<Element, 3>(out, "dinitial_state")};
+}
+
+// causal_conv1d of new steps x [B, T, D], with what comes before them in rows of state
+// [P, D, W - 1], which it replaces by what comes before the next ones.
+template <class T>
+detail::KernelOutput<T, 3> causal_conv1d_update(
+    const Stream &stream, const Tensor<T, 3> &x, const detail::KernelInput<T, 2> &w,
+    const Tensor<std::remove_const_t<T>, 3> &state, const CausalConvUpdateOptions &options = {},
+    const detail::KernelTo<detail::KernelOutput<T, 3>> &to = {}) {
+  return detail::runCausalConvUpdate(stream, {{"x", x}, {"w", w}, {"state", state}}, options,
+                                     to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 3>();
 }
 
 } // namespace sectile

@@ -56,6 +56,47 @@ const std::vector<Expectation> &elements() {
       {{"sinusoidal", "sinusoidal_backward"}, {{"B", 4}, {"S", 8}, {"H", 1024}}},
       {{"mean_pool"}, {{"B", 2}, {"T", 128}, {"D", 128}}},
       {{"chunk_mean_pool"}, {{"B", 2}, {"T", 256}, {"H", 2}, {"D", 128}}},
+      // A step's channels for each tap that it is under, and once more for the final state; weights
+      // by each program. Backward the sums before the activation are computed again for each tap.
+      {{"causal_conv1d", "causal_conv1d_backward"},
+       {{"B", 2}, {"T", 64}, {"D", 128}, {"W", 4}},
+       [](const Plan &p) {
+         const bool forward = p.call.kernel->name == "causal_conv1d";
+         const double taps = forward ? 4 : 7, programs = p.extent("B") * (p.tiles("T", "t") + 1);
+         Reads reads{{"x", {(taps - 0.5) * p.bytes("x"), taps * p.bytes("x")}},
+                     {"w", {p.bytes("w"), p.bytes("w") * programs}}};
+         if (!forward)
+           reads.insert({{"dy", {3.5 * p.bytes("dy"), 4 * p.bytes("dy")}},
+                         {"scratch", p.field("programs") * 5 * p.extent("D") * 4}});
+         return reads;
+       },
+       {},
+       nullptr,
+       "f16",
+       {},
+       // An input of each channel is stored at a time; so are dw, and the programs' parts, by lanes
+       // that hold every second channel.
+       [](const Plan &p) {
+         return p.call.kernel->name == "causal_conv1d"
+                    ? 2 * p.bytes("final_state")
+                    : 3 * p.bytes("dw") + p.field("programs") * 5 * p.extent("D") * 4;
+       }},
+      // Of rows of three numbers the copy and the kernel read one number of each at a time, from
+      // the sectors that they read before.
+      {{"causal_conv1d_update"},
+       {{"B", 8}, {"T", 1}, {"D", 128}, {"W", 4}, {"P", 8}},
+       [](const Plan &p) {
+         const double state = p.bytes("state");
+         return Reads{{"x", p.bytes("x")},
+                      {"w", p.extent("B") * p.bytes("w")},
+                      {"state", {state, 6 * state}},
+                      {"state_out", {state, 14 * state}}};
+       },
+       {},
+       nullptr,
+       "f16",
+       {},
+       [](const Plan &p) { return 24 * p.bytes("state"); }},
       // A program's gradient by each warp that has some of the positions.
       {{"mean_pool_backward"},
        {{"B", 2}, {"T", 128}, {"D", 128}},

@@ -1,6 +1,5 @@
-// The typed functions of <sectile/kernels.h>, <sectile/serving.h> and <sectile/sampling.h>: the
-// same results as calls by name, written in place where outputs are given; outputs of another shape
-// are refused.
+// The typed functions of <sectile/kernels.h> and of the families' headers: the same results as
+// calls by name, written in place where outputs are given; outputs of another shape are refused.
 #include "../ops/Devices.h"
 #include "tests/unit/Message.h"
 #include <cmath>
@@ -866,6 +865,51 @@ TEST_P(Typed, RmsNormQuant) {
   expectSame(to.rstd, wanted, "rstd");
   EXPECT_THAT(message<LaunchError>([&] { rms_norm_quant(stream, x, {.group = 48}); }),
               HasSubstr("block"));
+}
+
+TEST_P(Typed, CausalConv) {
+  const auto x = numbers({1, 7, 5}), dy = numbers({1, 7, 5}, 4), state = numbers({2, 5, 2}, 5),
+             dstate = numbers({2, 5, 2}, 6);
+  const auto w = numbers({5, 3}, 2);
+  const auto b = numbers({5}, 3);
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 1, 7}), {3});
+  const KernelOptions words{{"activation", "none"}};
+  const CausalConvOptions options{
+      .silu = false, .b = b, .initial_state = state, .cu_seqlens = ends};
+  NamedTensors inputs{{"x", x}, {"w", w}, {"b", b}, {"initial_state", state}, {"cu_seqlens", ends}};
+  const auto named = run_kernel(stream, "causal_conv1d", inputs, words);
+  const CausalConvOutputs<float> to{room({1, 7, 5}), room({2, 5, 2})};
+  const auto out = causal_conv1d(stream, x, w, options, to);
+  expectPlace(out.y, to.y);
+  expectPlace(out.final_state, to.final_state);
+  expectSame(out.y, named, "y");
+  expectSame(out.final_state, named, "final_state");
+
+  inputs.insert({{"dy", dy}, {"dfinal_state", dstate}});
+  const auto wanted = run_kernel(stream, "causal_conv1d_backward", inputs, words);
+  const auto gradients = causal_conv1d_backward(stream, x, w, dy, options, dstate);
+  expectSame(gradients.dx, wanted, "dx");
+  expectSame(gradients.dw, wanted, "dw");
+  expectSame(*gradients.db, wanted, "db");
+  expectSame(*gradients.dinitial_state, wanted, "dinitial_state");
+  EXPECT_FALSE(causal_conv1d_backward(stream, x, w, dy).db);
+  EXPECT_THAT(message<LaunchError>([&] { causal_conv1d(stream, x, numbers({5, 5})); }),
+              HasSubstr("2, 3 or 4"));
+}
+
+TEST_P(Typed, CausalConvUpdateAsInTheDocs) {
+  const auto x = numbers<half>({2, 1, 8}), pool = numbers<half>({5, 8, 3}, 2);
+  const auto w = numbers<half>({8, 4}, 3);
+  const auto b = numbers<half>({8}, 4);
+  const auto rows = tensor(device.upload(std::vector<std::int32_t>{4, 0}), {2});
+  const auto named = run_kernel(stream, "causal_conv1d_update",
+                                {{"x", x}, {"w", w}, {"b", b}, {"state", pool}, {"indices", rows}});
+  // [causal_conv1d_update]
+  // One step of each sequence; its state is row rows[s] of the pool, where the new one goes.
+  auto y = causal_conv1d_update(stream, x, w, pool, {.b = b, .indices = rows});
+  // [/causal_conv1d_update]
+  expectSame(y, named, "y");
+  expectSame(pool, named, "state_out");
 }
 
 TEST_P(Typed, Conv2d) {
