@@ -32,23 +32,37 @@ std::int64_t roundTokens(std::int64_t tokens) {
 // A step with tokens of prompts has room for all sequences, and one more to which the tokens belong
 // that fill it: so there is one such step for each number of tokens.
 Extents mixedExtents(const BatchLimits &limits, std::int64_t tokens) {
-  return {roundTokens(tokens), powerOfTwo(limits.sequences + 1), false};
+  return {roundTokens(tokens), powerOfTwo(limits.sequences + 1), false, false};
 }
-Extents decodingExtents(std::int64_t sequences) {
+Extents decodingExtents(std::int64_t sequences, bool plans) {
   const std::int64_t rounded = powerOfTwo(sequences);
-  return {rounded, rounded, true};
+  return {rounded, rounded, true, plans};
 }
 Extents largestExtents(const BatchLimits &limits) {
   const Extents mixed = mixedExtents(limits, limits.tokens);
-  return {std::max(mixed.tokens, powerOfTwo(limits.sequences)), mixed.sequences, false};
+  return {std::max(mixed.tokens, powerOfTwo(limits.sequences)), mixed.sequences, false, false};
 }
 std::vector<Extents> allExtents(const BatchLimits &limits) {
   std::vector<Extents> all;
   for (std::int64_t tokens = 1; tokens <= limits.tokens; tokens = all.back().tokens + 1)
     all.push_back(mixedExtents(limits, tokens));
   for (std::int64_t sequences = 1; sequences <= powerOfTwo(limits.sequences); sequences *= 2)
-    all.push_back(decodingExtents(sequences));
+    for (const bool plans : {false, true})
+      if (sequences > 1 || !plans)
+        all.push_back(decodingExtents(sequences, plans));
   return all;
+}
+
+// Without a plan each sequence has as many programs, and the longest one sets the time; a plan
+// costs a launch, and some percent where lengths are equal.
+bool isUneven(std::span<const Part> parts) {
+  std::int64_t longest = 0, sum = 0;
+  for (const Part &part : parts) {
+    const std::int64_t keys = part.sequence->cached + part.count;
+    longest = std::max(longest, keys);
+    sum += keys;
+  }
+  return longest * std::ssize(parts) > 2 * sum;
 }
 
 // Where a step's inputs lie in one array, so that one copy brings them all. Each begins at a
@@ -134,7 +148,7 @@ template <class T> typename EngineOf<T>::Plan EngineOf<T>::makePlan(const Extent
 }
 
 template <class T> void EngineOf<T>::step(const Plan &plan, std::optional<Work> only) const {
-  const auto &[tokens, sequences, decodes] = plan.extents;
+  const std::int64_t tokens = plan.extents.tokens, sequences = plan.extents.sequences;
   const auto slice = [&](std::int64_t place, std::int64_t count) {
     return plan.device.slice(size(place), size(count));
   };
@@ -216,7 +230,7 @@ template <class T> typename EngineOf<T>::Plan &EngineOf<T>::runStep(std::span<co
   std::int64_t tokens = 0;
   for (const Part &part : parts)
     tokens += part.count;
-  Plan &plan = planFor(tokens == std::ssize(parts) ? decodingExtents(tokens)
+  Plan &plan = planFor(tokens == std::ssize(parts) ? decodingExtents(tokens, isUneven(parts))
                                                    : mixedExtents(limits_, tokens));
   fill(plan, parts);
   plan.device.upload(plan.host, stream_);
@@ -247,6 +261,7 @@ template <class T> Texts EngineOf<T>::run(std::span<const Request> requests, boo
   for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
     const Plan &plan = runStep(parts);
     ++texts.steps;
+    texts.plannedSteps += plan.extents.plans;
     const std::span<const std::int32_t> next(plan.hostNext.data(), parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!parts[i].gives())
@@ -313,7 +328,7 @@ std::vector<double> EngineOf<T>::breakdown(std::int64_t sequences, std::int64_t 
       sequence.pages.push_back(static_cast<std::int32_t>(i * pages + page));
     parts.push_back({&sequence, 1});
   }
-  const Plan &plan = planFor(decodingExtents(sequences));
+  const Plan &plan = planFor(decodingExtents(sequences, false));
   fill(plan, parts);
   plan.device.upload(plan.host, stream_);
   const auto milliseconds = [&](const sc::Graph &graph) {

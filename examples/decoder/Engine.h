@@ -18,7 +18,7 @@ enum class Precision : std::uint8_t { f32, f16, bf16 };
 struct Texts {
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<float>> logits; // if they are wanted: V numbers for each token
-  std::int64_t steps = 0, evictions = 0;
+  std::int64_t steps = 0, plannedSteps = 0, evictions = 0;
 };
 // What is measured: seconds in steps that have tokens of prompts, and in those that have not.
 struct Speed {

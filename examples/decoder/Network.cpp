@@ -17,9 +17,14 @@ template <class T> struct Network<T>::Rows {
   bool decodes;
   sc::Tensor<T, 2> x, z, y; // states between layers, states within one, normalised states
   sc::PagedSlots slots;
+  std::optional<sc::Tensor<std::int32_t, 2>> plan; // of the keys, for all layers
 };
 
 namespace {
+
+// Parts of a plan beside one for each sequence: enough for two programs on each of some 130
+// multiprocessors where the cache has 8 heads.
+constexpr std::int64_t planParts = 32;
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -62,6 +67,7 @@ Network<T>::Network(const sc::Device &device, const Model &model, Weights<T> wei
   allocate(positions_, rows);
   allocate(expertWeights_, choices);
   allocate(experts_, choices);
+  allocate(plan_, 4 * (largest.sequences + planParts));
   allocate(places_, 2 * model.experts + 1 + 3 * choices);
   const std::int64_t numbers = cache.pages * model.kvHeads * cache.page * model.headSize;
   for (std::int64_t i = 0; i < model.layers; ++i)
@@ -120,6 +126,8 @@ void Network<T>::attend(const sc::Stream &stream, std::size_t number, const Step
     sc::AttentionCachedOptions options;
     if (!rows.decodes)
       options.cu_seqlens_q = inputs.starts;
+    if (rows.plan)
+      options.plan = *rows.plan;
     sc::attention_cached(
         stream, q, keys_[number], values_[number], inputs.lengths, inputs.tables, options,
         sc::AttentionOutputs<T, 3>{attended, sc::tensor(lse_, {rows.count, model_.heads})});
@@ -186,16 +194,24 @@ void Network<T>::step(const sc::Stream &stream, const Extents &extents, const St
                       const StepOutputs &outputs, std::optional<Work> only) const {
   const auto does = [&](Work work) { return !only || *only == work; };
   const std::int64_t tokens = extents.tokens, hidden = model_.hidden;
-  const Rows rows{.count = tokens,
-                  .decodes = extents.decodes,
-                  .x = firstRows(hidden_, tokens, hidden),
-                  .z = firstRows(other_, tokens, hidden),
-                  .y = firstRows(normed_, tokens, hidden),
-                  .slots = {sc::tensor(slots_, {tokens}), sc::tensor(positions_, {tokens})}};
+  Rows rows{.count = tokens,
+            .decodes = extents.decodes,
+            .x = firstRows(hidden_, tokens, hidden),
+            .z = firstRows(other_, tokens, hidden),
+            .y = firstRows(normed_, tokens, hidden),
+            .slots = {sc::tensor(slots_, {tokens}), sc::tensor(positions_, {tokens})},
+            .plan = {}};
   if (does(Work::positions)) {
     gather(stream, weights_.table, inputs.tokens, rows.x);
     sc::paged_slots(stream, inputs.lengths, inputs.tables, inputs.starts, tokens, cache_.page,
                     rows.slots);
+  }
+  if (extents.plans) {
+    const std::int64_t parts = extents.sequences + planParts;
+    rows.plan = sc::tensor(plan_, {parts, 4});
+    if (does(Work::attention))
+      sc::run_kernel(stream, "paged_plan", {{"context_lens", inputs.lengths}},
+                     {{"parts", std::to_string(parts)}}, {{"plan", *rows.plan}});
   }
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     attend(stream, i, inputs, rows, only);

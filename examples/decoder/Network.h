@@ -21,10 +21,11 @@ struct CacheShape {
   std::int64_t pages, page; // page: keys of one
 };
 
-// Extents of a step. A decoding one has a token for each sequence.
+// Extents of a step. A decoding one has a token for each sequence. With `plans`, it shares the keys
+// of all sequences out evenly: for lengths that differ much.
 struct Extents {
   std::int64_t tokens, sequences;
-  bool decodes;
+  bool decodes, plans;
   auto operator<=>(const Extents &) const = default;
 };
 
@@ -74,7 +75,7 @@ private:
   // Of the largest step; others use the first rows.
   sectile::Buffer<T> hidden_, other_, normed_, qkv_, attended_, gates_, inner_, scores_, last_;
   sectile::Buffer<float> rstd_, lse_, expertWeights_;
-  sectile::Buffer<std::int32_t> slots_, positions_, experts_, places_;
+  sectile::Buffer<std::int32_t> slots_, positions_, experts_, places_, plan_;
 };
 
 } // namespace decoder

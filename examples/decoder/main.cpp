@@ -36,7 +36,8 @@ MODEL_DIR has config.json and model.safetensors, or the files of model.safetenso
   --page N          keys of a page of the cache; 64 if not given
   --pages N         pages of the cache; enough for the longest sequences if not given
   --logits          print each token on a line with the logits that it was drawn by
-  --stats           print the numbers of steps and of sequences that had to wait again
+  --stats           print the numbers of steps, of those that planned attention because
+                    lengths differed, and of sequences that gave up their pages
   --layers N        the first N layers alone
   --random          random weights, in place of model.safetensors
   --bench KEYS      print how many tokens a second it gives after prompts of so many tokens
@@ -293,7 +294,8 @@ void run(Settings settings) {
   const Texts texts = engine->run(requests, settings.logits);
   print(texts, settings.logits);
   if (settings.stats)
-    std::printf("%lld steps, %lld evictions\n", static_cast<long long>(texts.steps),
+    std::printf("%lld steps, %lld with plans, %lld evictions\n",
+                static_cast<long long>(texts.steps), static_cast<long long>(texts.plannedSteps),
                 static_cast<long long>(texts.evictions));
 }
 

@@ -40,23 +40,24 @@ def refused(*words, says, status=1, program=compiles, **environment):
 
 
 def texts(*options, program=compiles, text=PROMPTS):
-    """The lines of texts, and the numbers of steps and evictions."""
+    """The lines of texts, and the numbers of steps, of those with plans, and of evictions."""
     *lines, stats = output(program, "model", *SM90, "--stats", *options, text=text).splitlines()
-    return lines, [int(word) for word in re.fullmatch(r"(\d+) steps, (\d+) evictions", stats).groups()]
+    return lines, [int(word) for word in re.fullmatch(r"(\d+) steps, (\d+) with plans, (\d+) evictions", stats).groups()]
 
 
 def test_texts_do_not_depend_on_the_batch():
     for kind, *draws in (("llama", "--temperature", "1", "--top-k", "20", "--seed", "5"), ("qwen3_moe",)):
         tiny_model.write(kind, "model")
         options = ("--dtype", "f32", *draws)
-        alone, (steps, evictions) = texts(*options, "--batch", "1")
+        alone, (steps, planned, evictions) = texts(*options, "--batch", "1")
         # Each text of n tokens takes n steps.
-        assert steps == sum(wanted for _, wanted in LENGTHS) and evictions == 0, (steps, evictions)
+        assert steps == sum(wanted for _, wanted in LENGTHS) and planned == evictions == 0, (steps, planned, evictions)
         assert [len(line.split()) for line in alone] == [wanted for _, wanted in LENGTHS]
-        together, (fewer, evictions) = texts(*options, "--batch", "8")
+        together, (fewer, planned, evictions) = texts(*options, "--batch", "8")
         assert together == alone and fewer == max(wanted for _, wanted in LENGTHS) and evictions == 0
+        assert planned > 0, "short texts beside a long one"
         # Prompts in pieces of up to 16 tokens, and pages for little more than the longest text.
-        pieces, (_, evictions) = texts(*options, "--batch", "5", "--batch-tokens", "16", "--page", "4", "--pages", "20")
+        pieces, (_, _, evictions) = texts(*options, "--batch", "5", "--batch-tokens", "16", "--page", "4", "--pages", "20")
         assert pieces == alone and evictions > 0, (pieces, alone, evictions)
 
 
