@@ -56,7 +56,7 @@ install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${docum
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
   PATTERN "site" EXCLUDE)
 install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.c"
-  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
+  PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "decoder/*" PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
 
 # The man page and the completions are made from the program's help.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)

@@ -459,7 +459,8 @@ AnyTensor detail::runMoeUp(const Stream &stream, NamedTensors inputs, const MoeU
                      {"alpha", text(options.alpha)},
                      {"limit", text(options.limit)},
                      {"up_offset", text(options.up_offset)},
-                     {"trans_w", text(options.trans_w)}},
+                     {"trans_w", text(options.trans_w)},
+                     {"precision", options.exact ? "exact" : "tf32"}},
                     given)
       .at("h");
 }
@@ -470,6 +471,9 @@ AnyTensor detail::runMoeDown(const Stream &stream, NamedTensors inputs,
   addTensor(inputs, "bias", options.bias);
   addTensor(inputs, "addend", options.addend);
   addTensor(given, "y", to);
-  return run_kernel(stream, "moe_down", inputs, {{"trans_w", text(options.trans_w)}}, given)
+  return run_kernel(
+             stream, "moe_down", inputs,
+             {{"trans_w", text(options.trans_w)}, {"precision", options.exact ? "exact" : "tf32"}},
+             given)
       .at("y");
 }

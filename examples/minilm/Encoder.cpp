@@ -67,7 +67,7 @@ sc::KernelOptions poolOptions(const Model &model, const Extents &extents) {
 
 template <class T> class EncoderOf final : public Encoder {
 public:
-  EncoderOf(const sc::Device &device, const Model &model, Safetensors &weights,
+  EncoderOf(const sc::Device &device, const Model &model, safetensors::File &weights,
             const BatchLimits &limits);
 
   std::vector<float> encode(std::span<const Sentence> sentences) override;
@@ -143,7 +143,7 @@ template <class T> sc::Tensor<T, 1> EncoderOf<T>::vector(const std::vector<float
 }
 
 template <class T>
-EncoderOf<T>::EncoderOf(const sc::Device &device, const Model &model, Safetensors &weights,
+EncoderOf<T>::EncoderOf(const sc::Device &device, const Model &model, safetensors::File &weights,
                         const BatchLimits &limits)
     : device_(device), stream_(device.new_stream()), model_(model), limits_(limits) {
   const std::int64_t hidden = model.hidden;
@@ -376,7 +376,8 @@ template <class T> std::vector<float> EncoderOf<T>::encode(std::span<const Sente
 } // namespace
 
 std::unique_ptr<Encoder> Encoder::open(const sc::Device &device, const Model &model,
-                                       Safetensors &weights, const BatchLimits &limits, bool f32) {
+                                       safetensors::File &weights, const BatchLimits &limits,
+                                       bool f32) {
   if (f32)
     return std::make_unique<EncoderOf<float>>(device, model, weights, limits);
   return std::make_unique<EncoderOf<sc::half>>(device, model, weights, limits);

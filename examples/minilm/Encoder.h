@@ -1,6 +1,6 @@
 // The sentence encoder: BERT's layers over packed sequences, the mean over each, of length 1.
 #pragma once
-#include "Safetensors.h"
+#include "../safetensors/Safetensors.h"
 #include <memory>
 #include <sectile/stream.h>
 #include <span>
@@ -28,7 +28,8 @@ public:
   // Copies the weights to the device, as f16 or as f32. A batch has `limits` at most. Throws
   // std::runtime_error for weights that do not fit, and Sectile's errors.
   static std::unique_ptr<Encoder> open(const sectile::Device &device, const Model &model,
-                                       Safetensors &weights, const BatchLimits &limits, bool f32);
+                                       safetensors::File &weights, const BatchLimits &limits,
+                                       bool f32);
   virtual ~Encoder() = default;
 
   // The vectors of sentences, [sentences, hidden] row by row, each of length 1. Sentences have from

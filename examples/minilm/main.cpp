@@ -229,7 +229,7 @@ void run(Settings settings) {
     sectile::load_bundle(settings.bundle);
   const auto device =
       settings.device.empty() ? sectile::Device::best() : sectile::Device::open(settings.device);
-  Safetensors weights(settings.folder + "/model.safetensors");
+  safetensors::File weights(settings.folder + "/model.safetensors");
   const auto encoder = Encoder::open(device, model, weights, settings.limits, settings.f32);
   if (settings.action == Action::prepare) {
     encoder->prepareAll();

@@ -34,11 +34,13 @@ struct MoeUpOptions {
   double alpha = 1, limit = 0, up_offset = 0;
   std::optional<AnyTensor> bias = {}; // [E, N] like x
   bool trans_w = false;               // w is [E, N, K]
+  bool exact = false;                 // f32 not through tf32
 };
 struct MoeDownOptions {
   std::optional<AnyTensor> bias = {};   // [E, N] like h
   std::optional<AnyTensor> addend = {}; // [T, N] like h
   bool trans_w = false;                 // w is [E, N, K]
+  bool exact = false;                   // f32 not through tf32
 };
 
 namespace detail {

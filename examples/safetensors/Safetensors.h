@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-namespace minilm {
+namespace safetensors {
 
-class Safetensors {
+class File {
 public:
   // Reads the header. Here and below, throws std::runtime_error for a file that cannot be read or
   // is not what the format says.
-  explicit Safetensors(const std::string &path);
+  explicit File(const std::string &path);
 
   // The elements of a tensor of F32, F16 or BF16, row by row, which must have this shape.
   std::vector<float> read(const std::string &name, const std::vector<std::int64_t> &shape);
@@ -29,4 +29,4 @@ private:
   std::map<std::string, Place> places_;
 };
 
-} // namespace minilm
+} // namespace safetensors

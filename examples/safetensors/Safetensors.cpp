@@ -8,7 +8,7 @@
 #include <sectile/types.h>
 #include <stdexcept>
 
-namespace minilm {
+namespace safetensors {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the file's elements are little-endian");
@@ -32,7 +32,7 @@ template <class T> std::vector<float> toFloats(const std::vector<char> &bytes) {
 
 } // namespace
 
-Safetensors::Safetensors(const std::string &path) : path_(path), file_(path, std::ios::binary) {
+File::File(const std::string &path) : path_(path), file_(path, std::ios::binary) {
   if (!file_)
     throw std::runtime_error(path + " cannot be opened");
   file_.seekg(0, std::ios::end);
@@ -71,8 +71,7 @@ Safetensors::Safetensors(const std::string &path) : path_(path), file_(path, std
   }
 }
 
-std::vector<float> Safetensors::read(const std::string &name,
-                                     const std::vector<std::int64_t> &shape) {
+std::vector<float> File::read(const std::string &name, const std::vector<std::int64_t> &shape) {
   const auto found = places_.find(name);
   if (found == places_.end())
     throw std::runtime_error(path_ + " has no tensor '" + name + "'");
@@ -101,4 +100,4 @@ std::vector<float> Safetensors::read(const std::string &name,
                            "; this program reads F32, F16 and BF16");
 }
 
-} // namespace minilm
+} // namespace safetensors

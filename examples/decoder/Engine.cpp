@@ -1,0 +1,372 @@
+// A step's numbers of tokens and sequences are rounded, so that there are few kinds of steps. Rows
+// that fill a step belong to sequences without keys: they write nothing to the cache, and nobody
+// reads what they give.
+#include "Engine.h"
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <sectile/sectile.h>
+#include <stdexcept>
+
+namespace sc = sectile;
+
+namespace decoder {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+std::int64_t powerOfTwo(std::int64_t count) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
+}
+
+// Multiples of 16 up to 128, then four steps to twice as many.
+std::int64_t roundTokens(std::int64_t tokens) {
+  const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(tokens)));
+  const std::int64_t step = std::max<std::int64_t>(16, power / 4);
+  return sc::cdiv(tokens, step) * step;
+}
+
+// A step with tokens of prompts has room for all sequences, and one more to which the tokens belong
+// that fill it: so there is one such step for each number of tokens.
+Extents mixedExtents(const BatchLimits &limits, std::int64_t tokens) {
+  return {roundTokens(tokens), powerOfTwo(limits.sequences + 1), false, false};
+}
+Extents decodingExtents(std::int64_t sequences, bool plans) {
+  const std::int64_t rounded = powerOfTwo(sequences);
+  return {rounded, rounded, true, plans};
+}
+Extents largestExtents(const BatchLimits &limits) {
+  const Extents mixed = mixedExtents(limits, limits.tokens);
+  return {std::max(mixed.tokens, powerOfTwo(limits.sequences)), mixed.sequences, false, false};
+}
+std::vector<Extents> allExtents(const BatchLimits &limits) {
+  std::vector<Extents> all;
+  for (std::int64_t tokens = 1; tokens <= limits.tokens; tokens = all.back().tokens + 1)
+    all.push_back(mixedExtents(limits, tokens));
+  for (std::int64_t sequences = 1; sequences <= powerOfTwo(limits.sequences); sequences *= 2)
+    for (const bool plans : {false, true})
+      if (sequences > 1 || !plans)
+        all.push_back(decodingExtents(sequences, plans));
+  return all;
+}
+
+// Without a plan each sequence has as many programs, and the longest one sets the time; a plan
+// costs a launch, and some percent where lengths are equal.
+bool isUneven(std::span<const Part> parts) {
+  std::int64_t longest = 0, sum = 0;
+  for (const Part &part : parts) {
+    const std::int64_t keys = part.sequence->cached + part.count;
+    longest = std::max(longest, keys);
+    sum += keys;
+  }
+  return longest * std::ssize(parts) > 2 * sum;
+}
+
+// Where a step's inputs lie in one array, so that one copy brings them all. Each begins at a
+// multiple of 16 bytes.
+struct Layout {
+  std::int64_t seeds, offsets, temperatures, tokens, starts, lengths, rows, tables, words;
+
+  Layout(const Extents &extents, std::int64_t pages) : words(0) {
+    const auto reserve = [&](std::int64_t count) {
+      const std::int64_t place = words;
+      words += sc::cdiv(count, std::int64_t(4)) * 4;
+      return place;
+    };
+    const std::int64_t sequences = extents.sequences;
+    seeds = reserve(2 * sequences);
+    offsets = reserve(2 * sequences);
+    temperatures = reserve(sequences);
+    tokens = reserve(extents.tokens);
+    starts = reserve(sequences + 1);
+    lengths = reserve(sequences);
+    rows = reserve(sequences);
+    tables = reserve(sequences * pages);
+  }
+};
+
+template <class T> class EngineOf final : public Engine {
+public:
+  EngineOf(const sc::Device &device, const Model &model, Weights<T> weights,
+           const EngineSettings &settings)
+      : device_(device), stream_(device.new_stream()), model_(model), limits_(settings.limits),
+        tablePages_(sc::cdiv(limits_.context, limits_.page)),
+        network_(device, model, std::move(weights), {limits_.pages, limits_.page},
+                 settings.sampling, largestExtents(limits_)),
+        logits_(
+            device.allocate<float>(size(largestExtents(limits_).sequences * model.vocabulary))) {}
+
+  Texts run(std::span<const Request> requests, bool logits) override;
+  Speed measure(std::span<const Request> requests) override;
+  std::vector<double> breakdown(std::int64_t sequences, std::int64_t keys) override;
+  void prepareAll() override {
+    for (const Extents &extents : allExtents(limits_)) {
+      const Plan plan = makePlan(extents);
+      sc::prepare([&] { step(plan); });
+    }
+  }
+
+private:
+  // All that is kept for steps of some extents.
+  struct Plan {
+    Extents extents;
+    Layout layout;
+    sc::HostBuffer<std::int32_t> host, hostNext;
+    sc::Buffer<std::int32_t> device, next;
+    std::optional<sc::Graph> graph = {};
+  };
+
+  Plan makePlan(const Extents &extents) const;
+  Plan &planFor(const Extents &extents);
+  void step(const Plan &plan, std::optional<Work> only = {}) const;
+  sc::Graph capture(const Plan &plan, std::optional<Work> only = {}) const;
+  void fill(const Plan &plan, std::span<const Part> parts) const;
+  Plan &runStep(std::span<const Part> parts);
+  void check(std::span<const Request> requests) const;
+
+  sc::Device device_;
+  sc::Stream stream_;
+  Model model_;
+  BatchLimits limits_;
+  std::int64_t tablePages_; // of the longest sequence
+  Network<T> network_;
+  sc::Buffer<float> logits_;
+  std::map<Extents, Plan> plans_;
+};
+
+template <class T> typename EngineOf<T>::Plan EngineOf<T>::makePlan(const Extents &extents) const {
+  const Layout layout(extents, tablePages_);
+  return {.extents = extents,
+          .layout = layout,
+          .host = device_.allocate_host<std::int32_t>(size(layout.words)),
+          .hostNext = device_.allocate_host<std::int32_t>(size(extents.sequences)),
+          .device = device_.allocate<std::int32_t>(size(layout.words)),
+          .next = device_.allocate<std::int32_t>(size(extents.sequences))};
+}
+
+template <class T> void EngineOf<T>::step(const Plan &plan, std::optional<Work> only) const {
+  const std::int64_t tokens = plan.extents.tokens, sequences = plan.extents.sequences;
+  const auto slice = [&](std::int64_t place, std::int64_t count) {
+    return plan.device.slice(size(place), size(count));
+  };
+  const auto ints = [&](std::int64_t place, std::int64_t count) {
+    return sc::tensor(slice(place, count), {count});
+  };
+  // The same words as elements of another type.
+  const auto as = [&]<class E>(std::int64_t place, E *) {
+    const auto words = slice(place, sequences * static_cast<std::int64_t>(sizeof(E) / 4));
+    return sc::Tensor<E, 1>(reinterpret_cast<E *>(words.data()), {sequences}, {1}, words.memory());
+  };
+  const Layout &at = plan.layout;
+  network_.step(
+      stream_, plan.extents,
+      {.tokens = ints(at.tokens, tokens),
+       .starts = ints(at.starts, sequences + 1),
+       .lengths = ints(at.lengths, sequences),
+       .rows = ints(at.rows, sequences),
+       .tables = sc::tensor(slice(at.tables, sequences * tablePages_), {sequences, tablePages_}),
+       .temperatures = as(at.temperatures, static_cast<float *>(nullptr)),
+       .seeds = as(at.seeds, static_cast<std::int64_t *>(nullptr)),
+       .offsets = as(at.offsets, static_cast<std::int64_t *>(nullptr))},
+      {.next = sc::tensor(plan.next, {sequences}),
+       .logits = sc::tensor(logits_, {sequences, model_.vocabulary})},
+      only);
+}
+
+template <class T>
+sc::Graph EngineOf<T>::capture(const Plan &plan, std::optional<Work> only) const {
+  sc::prepare([&] { step(plan, only); });
+  stream_.begin_capture();
+  step(plan, only);
+  return stream_.end_capture();
+}
+
+template <class T> typename EngineOf<T>::Plan &EngineOf<T>::planFor(const Extents &extents) {
+  const auto found = plans_.find(extents);
+  if (found != plans_.end())
+    return found->second;
+  Plan plan = makePlan(extents);
+  plan.graph = capture(plan);
+  return plans_.emplace(extents, std::move(plan)).first->second;
+}
+
+// Writes a step's inputs.
+template <class T> void EngineOf<T>::fill(const Plan &plan, std::span<const Part> parts) const {
+  const Layout &at = plan.layout;
+  std::int32_t *const words = plan.host.data();
+  // Everything that no part writes is 0: token 0, no keys, temperature 0.
+  std::memset(words, 0, plan.host.size() * sizeof(std::int32_t));
+  const auto put = [&](std::int64_t place, std::size_t index, auto value) {
+    std::memcpy(reinterpret_cast<char *>(words + place) + index * sizeof value, &value,
+                sizeof value);
+  };
+  std::int32_t row = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto &[sequence, count] = parts[i];
+    const std::int64_t end = sequence->cached + count;
+    words[at.starts + static_cast<std::int64_t>(i)] = row;
+    for (std::int64_t token = sequence->cached; token < end; ++token)
+      words[at.tokens + row++] = sequence->tokens[size(token)];
+    words[at.lengths + static_cast<std::int64_t>(i)] = static_cast<std::int32_t>(end);
+    words[at.rows + static_cast<std::int64_t>(i)] = row - 1;
+    std::ranges::copy(sequence->pages,
+                      words + at.tables + static_cast<std::int64_t>(i) * tablePages_);
+    put(at.temperatures, i, static_cast<float>(sequence->temperature));
+    put(at.seeds, i, sequence->seed);
+    put(at.offsets, i, end);
+  }
+  // The first sequence without a part has the tokens that fill the step; when decoding, each of
+  // them has one.
+  for (std::int64_t i = std::ssize(parts); i <= plan.extents.sequences; ++i)
+    words[at.starts + i] = plan.extents.decodes || i == std::ssize(parts)
+                               ? row + static_cast<std::int32_t>(i - std::ssize(parts))
+                               : static_cast<std::int32_t>(plan.extents.tokens);
+}
+
+template <class T> typename EngineOf<T>::Plan &EngineOf<T>::runStep(std::span<const Part> parts) {
+  std::int64_t tokens = 0;
+  for (const Part &part : parts)
+    tokens += part.count;
+  Plan &plan = planFor(tokens == std::ssize(parts) ? decodingExtents(tokens, isUneven(parts))
+                                                   : mixedExtents(limits_, tokens));
+  fill(plan, parts);
+  plan.device.upload(plan.host, stream_);
+  plan.graph->launch(stream_);
+  plan.next.download(plan.hostNext, stream_);
+  stream_.synchronize();
+  return plan;
+}
+
+template <class T> void EngineOf<T>::check(std::span<const Request> requests) const {
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    for (const std::int32_t token : requests[i].prompt)
+      if (token < 0 || token >= model_.vocabulary)
+        throw std::runtime_error("prompt " + std::to_string(i + 1) + " has token " +
+                                 std::to_string(token) + "; the model has those from 0 to " +
+                                 std::to_string(model_.vocabulary - 1));
+}
+
+template <class T> Texts EngineOf<T>::run(std::span<const Request> requests, bool logits) {
+  check(requests);
+  Batcher batcher(limits_);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    batcher.add(i, requests[i]);
+  Texts texts;
+  texts.tokens.resize(requests.size());
+  texts.logits.resize(requests.size());
+  const auto vocabulary = size(model_.vocabulary);
+  for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
+    const Plan &plan = runStep(parts);
+    ++texts.steps;
+    texts.plannedSteps += plan.extents.plans;
+    const std::span<const std::int32_t> next(plan.hostNext.data(), parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (!parts[i].gives())
+        continue;
+      const std::size_t request = parts[i].sequence->request;
+      // Sampling gives -1 where there is no distribution.
+      if (next[i] < 0)
+        throw std::runtime_error("the logits after token " +
+                                 std::to_string(parts[i].sequence->tokens.size()) + " of prompt " +
+                                 std::to_string(request + 1) +
+                                 " are not numbers; the weights may be broken, or too large for "
+                                 "this precision");
+      texts.tokens[request].push_back(next[i]);
+      if (logits) {
+        const auto row = logits_.slice(i * vocabulary, vocabulary).download();
+        texts.logits[request].insert(texts.logits[request].end(), row.begin(), row.end());
+      }
+    }
+    batcher.finish(next, model_.stops);
+  }
+  texts.evictions = batcher.evictions();
+  return texts;
+}
+
+template <class T> Speed EngineOf<T>::measure(std::span<const Request> requests) {
+  check(requests);
+  Batcher batcher(limits_);
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    batcher.add(i, requests[i]);
+  Speed speed;
+  for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
+    std::int64_t tokens = 0;
+    for (const Part &part : parts)
+      tokens += part.count;
+    const bool decodes = tokens == std::ssize(parts);
+    const std::size_t known = plans_.size();
+    const auto begin = Clock::now();
+    const Plan &plan = runStep(parts);
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    // A step that made its plan has spent its time on that.
+    if (plans_.size() == known && decodes)
+      speed.tokens += tokens, ++speed.decodingSteps, speed.decodingSeconds += seconds;
+    else if (plans_.size() == known)
+      speed.promptTokens += tokens, ++speed.promptSteps, speed.promptSeconds += seconds;
+    batcher.finish(std::span<const std::int32_t>(plan.hostNext.data(), parts.size()), {});
+  }
+  return speed;
+}
+
+template <class T>
+std::vector<double> EngineOf<T>::breakdown(std::int64_t sequences, std::int64_t keys) {
+  // Sequences of so many keys, whatever these are.
+  const std::int64_t pages = sc::cdiv(keys, limits_.page);
+  if (sequences > limits_.sequences || sequences * pages > limits_.pages)
+    throw std::runtime_error("the cache has no room for " + std::to_string(sequences) +
+                             " sequences of " + std::to_string(keys) + " keys");
+  std::vector<Sequence> all(size(sequences));
+  std::vector<Part> parts;
+  for (std::int64_t i = 0; i < sequences; ++i) {
+    Sequence &sequence = all[size(i)];
+    sequence.tokens.assign(size(keys), 0);
+    sequence.cached = keys - 1;
+    for (std::int64_t page = 0; page < pages; ++page)
+      sequence.pages.push_back(static_cast<std::int32_t>(i * pages + page));
+    parts.push_back({&sequence, 1});
+  }
+  const Plan &plan = planFor(decodingExtents(sequences, false));
+  fill(plan, parts);
+  plan.device.upload(plan.host, stream_);
+  const auto milliseconds = [&](const sc::Graph &graph) {
+    constexpr int rounds = 20;
+    graph.launch(stream_);
+    const auto begin = stream_.record_timed();
+    for (int i = 0; i < rounds; ++i)
+      graph.launch(stream_);
+    return static_cast<double>(sc::elapsed_ms(begin, stream_.record_timed())) / rounds;
+  };
+  std::vector<double> times{milliseconds(*plan.graph)};
+  for (std::size_t i = 0; i < workNames.size(); ++i)
+    times.push_back(milliseconds(capture(plan, static_cast<Work>(i))));
+  return times;
+}
+
+} // namespace
+
+std::unique_ptr<Engine> Engine::open(const sc::Device &device, const Model &model,
+                                     const std::string &folder, Precision precision,
+                                     const EngineSettings &settings) {
+  const auto make = [&]<class T>(T) -> std::unique_ptr<Engine> {
+    if (settings.random)
+      return std::make_unique<EngineOf<T>>(device, model, Weights<T>::random(device, model),
+                                           settings);
+    Checkpoint checkpoint(folder);
+    return std::make_unique<EngineOf<T>>(device, model, Weights<T>::read(device, model, checkpoint),
+                                         settings);
+  };
+  switch (precision) {
+  case Precision::f32:
+    return make(float());
+  case Precision::f16:
+    return make(sc::half());
+  case Precision::bf16:
+    return make(sc::bfloat16());
+  }
+  throw std::runtime_error("there is no such precision");
+}
+
+} // namespace decoder

@@ -1,0 +1,192 @@
+// Matrices that multiply the same rows are joined, so that each layer has four products: queries,
+// keys and values are one, the gate and what it multiplies are one.
+#include "Weights.h"
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sectile/sectile.h>
+#include <stdexcept>
+
+namespace sc = sectile;
+
+namespace decoder {
+
+Checkpoint::Checkpoint(const std::string &folder) : folder_(folder) {
+  const std::string path = folder + "/model.safetensors.index.json";
+  if (!std::filesystem::exists(path)) {
+    file("model.safetensors");
+    return;
+  }
+  try {
+    std::ifstream index(path);
+    nlohmann::json::parse(index).at("weight_map").get_to(places_);
+  } catch (const nlohmann::json::exception &error) {
+    throw std::runtime_error(path + " is no index of tensors: " + error.what());
+  }
+}
+
+safetensors::File &Checkpoint::file(const std::string &path) {
+  return files_.try_emplace(path, folder_ + "/" + path).first->second;
+}
+
+std::vector<float> Checkpoint::read(const std::string &name,
+                                    const std::vector<std::int64_t> &shape) {
+  if (places_.empty())
+    return file("model.safetensors").read(name, shape);
+  const auto found = places_.find(name);
+  if (found == places_.end())
+    throw std::runtime_error(folder_ + " has no tensor '" + name + "'");
+  return file(found->second).read(name, shape);
+}
+
+namespace {
+
+// A part of a matrix: a tensor of the checkpoint and how many rows it has.
+struct Rows {
+  std::string name;
+  std::int64_t count;
+};
+
+// Where weights come from.
+template <class T> struct Source {
+  std::function<sc::Tensor<T, 1>(const std::string &name, std::int64_t size)> vector;
+  // Rows of all parts, one after another.
+  std::function<sc::Buffer<T>(const std::vector<Rows> &parts, std::int64_t columns)> matrix;
+};
+
+template <class T> Weights<T> collect(const Model &model, const Source<T> &source) {
+  const std::int64_t hidden = model.hidden, queries = model.heads * model.headSize,
+                     keys = model.kvHeads * model.headSize;
+  const auto matrix = [&](const std::vector<Rows> &parts, std::int64_t columns) {
+    std::int64_t rows = 0;
+    for (const Rows &part : parts)
+      rows += part.count;
+    return sc::tensor(source.matrix(parts, columns), {rows, columns});
+  };
+  const auto table = matrix({{"model.embed_tokens.weight", model.vocabulary}}, hidden);
+  Weights<T> weights{.table = table,
+                     .layers = {},
+                     .norm = source.vector("model.norm.weight", hidden),
+                     .head = model.tied ? table
+                                        : matrix({{"lm_head.weight", model.vocabulary}}, hidden)};
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    const std::string name = "model.layers." + std::to_string(i) + ".", self = name + "self_attn.",
+                      mlp = name + "mlp.";
+    typename Weights<T>::Layer layer{
+        .attentionNorm = source.vector(name + "input_layernorm.weight", hidden),
+        .norm = source.vector(name + "post_attention_layernorm.weight", hidden),
+        .queryNorm = {},
+        .keyNorm = {},
+        .qkv = matrix({{self + "q_proj.weight", queries},
+                       {self + "k_proj.weight", keys},
+                       {self + "v_proj.weight", keys}},
+                      hidden),
+        .output = matrix({{self + "o_proj.weight", hidden}}, queries),
+        .up = {},
+        .down = {},
+        .router = {},
+        .expertUp = {},
+        .expertDown = {}};
+    if (model.headNorms) {
+      layer.queryNorm = source.vector(self + "q_norm.weight", model.headSize);
+      layer.keyNorm = source.vector(self + "k_norm.weight", model.headSize);
+    }
+    if (model.experts == 0) {
+      layer.up = matrix(
+          {{mlp + "gate_proj.weight", model.inner}, {mlp + "up_proj.weight", model.inner}}, hidden);
+      layer.down = matrix({{mlp + "down_proj.weight", hidden}}, model.inner);
+    } else {
+      std::vector<Rows> up, down;
+      for (std::int64_t expert = 0; expert < model.experts; ++expert) {
+        const std::string one = mlp + "experts." + std::to_string(expert) + ".";
+        up.push_back({one + "gate_proj.weight", model.inner});
+        up.push_back({one + "up_proj.weight", model.inner});
+        down.push_back({one + "down_proj.weight", hidden});
+      }
+      layer.router = matrix({{mlp + "gate.weight", model.experts}}, hidden);
+      layer.expertUp =
+          sc::tensor(source.matrix(up, hidden), {model.experts, 2 * model.inner, hidden});
+      layer.expertDown =
+          sc::tensor(source.matrix(down, model.inner), {model.experts, hidden, model.inner});
+    }
+    weights.layers.push_back(layer);
+  }
+  return weights;
+}
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+} // namespace
+
+template <class T>
+Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkpoint &checkpoint) {
+  const auto convert = [](const std::vector<float> &values) {
+    return std::vector<T>(values.begin(), values.end());
+  };
+  return collect<T>(
+      model,
+      {.vector =
+           [&](const std::string &name, std::int64_t count) {
+             return sc::tensor(device.upload(convert(checkpoint.read(name, {count}))), {count});
+           },
+       .matrix =
+           [&](const std::vector<Rows> &parts, std::int64_t columns) {
+             std::int64_t rows = 0;
+             for (const Rows &part : parts)
+               rows += part.count;
+             auto buffer = device.allocate<T>(size(rows * columns));
+             std::size_t place = 0;
+             for (const Rows &part : parts) {
+               const auto values = convert(checkpoint.read(part.name, {part.count, columns}));
+               buffer.slice(place, values.size()).upload(values);
+               place += values.size();
+             }
+             return buffer;
+           }});
+}
+
+template <class T> Weights<T> Weights<T>::random(const sc::Device &device, const Model &model) {
+  // Drawn once for each number of columns and repeated: copies on the device are faster than the
+  // host's random numbers. The period is odd, so that no two rows of a matrix are equal.
+  constexpr std::size_t period = (std::size_t(1) << 22) - 1;
+  std::map<std::int64_t, sc::Buffer<T>> pools;
+  const auto pool = [&](std::int64_t columns) -> const sc::Buffer<T> & {
+    const auto [found, isNew] = pools.try_emplace(columns);
+    if (isNew) {
+      std::mt19937 generator(static_cast<unsigned>(columns));
+      std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(columns)));
+      std::vector<T> values(period);
+      for (T &value : values)
+        value = static_cast<T>(normal(generator));
+      found->second = device.upload(values);
+    }
+    return found->second;
+  };
+  return collect<T>(
+      model, {.vector =
+                  [&](const std::string &, std::int64_t count) {
+                    return sc::tensor(
+                        device.upload(std::vector<T>(size(count), static_cast<T>(1.0F))), {count});
+                  },
+              .matrix =
+                  [&](const std::vector<Rows> &parts, std::int64_t columns) {
+                    std::int64_t rows = 0;
+                    for (const Rows &part : parts)
+                      rows += part.count;
+                    const auto buffer = device.allocate<T>(size(rows * columns));
+                    const sc::Buffer<T> &from = pool(columns);
+                    for (std::size_t place = 0; place < buffer.size(); place += period) {
+                      const std::size_t count = std::min(period, buffer.size() - place);
+                      buffer.slice(place, count).copy_from(from.slice(0, count));
+                    }
+                    return buffer;
+                  }});
+}
+
+template struct Weights<float>;
+template struct Weights<sc::half>;
+template struct Weights<sc::bfloat16>;
+
+} // namespace decoder

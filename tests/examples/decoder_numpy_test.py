@@ -1,0 +1,39 @@
+# examples/decoder against NumPy in float64, token by token, on small random models. Skipped where the package index is not
+# reached. decoder_numpy_test.py EXAMPLE BUILD DECODER_COMPILES
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "python"))
+example, build, program = (os.path.abspath(word) for word in sys.argv[1:4])
+
+if sys.argv[4:] != ["inside"]:
+    from environment import python_with
+
+    python = python_with(os.path.join(build, "python-decoder"), "numpy")
+    sys.exit(subprocess.run([python, "-B", __file__, example, build, program, "inside"]).returncode)
+
+sys.path.insert(0, example)
+import check  # noqa: E402
+import tiny_model  # noqa: E402
+
+folder = os.path.join(build, "decoder")
+models = {kind: os.path.join(folder, kind) for kind in tiny_model.KINDS}
+for kind, path in models.items():
+    tiny_model.write(kind, path)
+    # Texts that join and leave, in chunks of prompts that end anywhere, in a cache that is too small for all of them.
+    check.check(program, path, ["--device", "virtual:sm_90a", "--dtype", "f32"])
+    check.check(program, path, ["--device", "virtual:sm_80", "--dtype", "f32", "--batch", "3", "--batch-tokens", "24", "--page", "16",
+                                "--pages", "10"])
+    check.check(program, path, ["--device", "virtual:sm_90a"])
+check.check(program, models["llama"], ["--device", "virtual:gfx942", "--dtype", "f16", "--temperature", "0.8"])
+check.check(program, models["qwen3_moe"], ["--device", "virtual:gfx1100", "--page", "32"])
+
+# Other positions, other heads, weights in several files.
+for name, changes in (("yarn", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}}),
+                      ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+                      ("heads", {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 16, "rope_scaling": None})):
+    path = os.path.join(folder, name)
+    tiny_model.write("llama", path, seed=5, files=3 if name == "heads" else 1, **changes)
+    check.check(program, path, ["--device", "virtual:sm_90a", "--dtype", "f32"])
