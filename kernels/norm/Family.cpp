@@ -13,6 +13,8 @@ std::vector<sectile::KernelSpec> sectile::normKernels() {
           layerNormBackwardSpec(),
           rmsNormSpec(),
           rmsNormBackwardSpec(),
+          rmsNormGatedSpec(),
+          rmsNormGatedBackwardSpec(),
           groupNormSpec(),
           groupNormBackwardSpec()};
 }

@@ -15,6 +15,8 @@ KernelSpec layerNormSpec();
 KernelSpec layerNormBackwardSpec();
 KernelSpec rmsNormSpec();
 KernelSpec rmsNormBackwardSpec();
+KernelSpec rmsNormGatedSpec();
+KernelSpec rmsNormGatedBackwardSpec();
 KernelSpec groupNormSpec();
 KernelSpec groupNormBackwardSpec();
 

@@ -14,10 +14,6 @@ using namespace sectile;
 
 namespace {
 
-// Row that a program holds at once with its part of dw, and of db where there is one, or without:
-// what 512 threads have registers for.
-constexpr std::int64_t longest = 12288, longestWithoutSums = 16384;
-
 struct NormBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
   bool whole = true;   // a row fits a block; else its two means are known from a launch before
@@ -128,11 +124,11 @@ Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArgume
                            store(means.ptr() + row * 2 + 1, sum(across, 0) / length);
                          }};
 
-Config defaultsFor(const Invocation &call, const std::string &target, bool hasSums) {
+Config defaultsFor(const Invocation &call, const std::string &target, bool hasSums,
+                   std::int64_t longest) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
   const std::int64_t count = elementCount(call.leading);
-  const std::int64_t block =
-      n <= (hasSums ? longest : longestWithoutSums) ? blockFor(n, call.dtype("x")) : 1024;
+  const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x")) : 1024;
   const std::int64_t rows = std::clamp<std::int64_t>(
       powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(1024 / block, 1)));
   // Sixteen elements of each array for a thread or fewer, unless its vectors would then be short of
@@ -203,6 +199,27 @@ void launch(Use &use, bool centred) {
 
 } // namespace
 
+void sectile::configureNormBackward(KernelSpec &spec,
+                                    std::function<bool(const Invocation &)> hasSums,
+                                    const char *part, std::int64_t longest,
+                                    std::int64_t longestWithout) {
+  spec.config = {{"block", "elements of a row held at once"},
+                 {"rows", "rows held at once"},
+                 {"warps", "warps of one program"},
+                 {"programs", "programs that share the rows"},
+                 sumColumns};
+  spec.defaults = [=](const Invocation &call, const std::string &target) {
+    const bool sums = hasSums(call);
+    return defaultsFor(call, target, sums, sums ? longest : longestWithout);
+  };
+  spec.spaces = {{.part = part,
+                  .axes = {{"block", rowBlocks()},
+                           {"rows", {1, 2, 4, 8, 16}},
+                           {"warps", {1, 2, 4, 8, 16}},
+                           {"programs", {64, 128, 256, 512, 1024}}},
+                  .where = isWorthTrying}};
+}
+
 KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
   KernelSpec spec;
   spec.name = forward + "_backward";
@@ -239,22 +256,12 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                    : std::vector{result.dx, result.dw};
   };
   spec.factor = 3;
-  spec.config = {{"block", "elements of a row held at once"},
-                 {"rows", "rows held at once"},
-                 {"warps", "warps of one program"},
-                 {"programs", "programs that share the rows"},
-                 sumColumns};
+  configureNormBackward(
+      spec,
+      [centred](const Invocation &call) { return call.has("w") || (centred && call.has("b")); },
+      "norm_backward");
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.defaults = [centred](const Invocation &call, const std::string &target) {
-    return defaultsFor(call, target, call.has("w") || (centred && call.has("b")));
-  };
-  spec.spaces = {{.part = "norm_backward",
-                  .axes = {{"block", rowBlocks()},
-                           {"rows", {1, 2, 4, 8, 16}},
-                           {"warps", {1, 2, 4, 8, 16}},
-                           {"programs", {64, 128, 256, 512, 1024}}},
-                  .where = isWorthTrying}};
   spec.apply = [centred](Use &use) { launch(use, centred); };
   return spec;
 }

@@ -2,9 +2,14 @@
 #include "kernels/recurrent/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
-  return {linearRecurrenceSpec(), linearRecurrenceBackwardSpec(),
-          deltaRuleSpec(),        rnnSpec(),
-          rnnBackwardSpec(),      gruSpec(),
-          gruBackwardSpec(),      lstmSpec(),
+  return {linearRecurrenceSpec(),
+          linearRecurrenceBackwardSpec(),
+          deltaRuleSpec(),
+          deltaStepSpec(),
+          rnnSpec(),
+          rnnBackwardSpec(),
+          gruSpec(),
+          gruBackwardSpec(),
+          lstmSpec(),
           lstmBackwardSpec()};
 }

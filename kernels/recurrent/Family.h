@@ -7,6 +7,7 @@ namespace sectile {
 KernelSpec linearRecurrenceSpec();
 KernelSpec linearRecurrenceBackwardSpec();
 KernelSpec deltaRuleSpec();
+KernelSpec deltaStepSpec();
 KernelSpec rnnSpec();
 KernelSpec rnnBackwardSpec();
 KernelSpec gruSpec();

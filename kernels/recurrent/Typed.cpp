@@ -1,7 +1,18 @@
 // The typed functions of <sectile/recurrent.h> as calls of the kernels by name.
+#include <charconv>
 #include <sectile/recurrent.h>
 
 using namespace sectile;
+
+namespace {
+
+// With all digits.
+std::string text(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+} // namespace
 
 NamedTensors detail::runCausalConv(const Stream &stream, bool backward, NamedTensors inputs,
                                    const CausalConvOptions &options, const NamedTensors &to) {
@@ -23,4 +34,48 @@ AnyTensor detail::runCausalConvUpdate(const Stream &stream, NamedTensors inputs,
   return run_kernel(stream, "causal_conv1d_update", inputs,
                     {{"activation", options.silu ? "silu" : "none"}}, given)
       .at("y");
+}
+
+NamedTensors detail::runRmsNormGated(const Stream &stream, bool backward, NamedTensors inputs,
+                                     const RmsNormGatedOptions &options, const NamedTensors &to) {
+  addTensor(inputs, "w", options.w);
+  KernelOptions words{{"activation", options.gate == NormGate::silu ? "silu" : "sigmoid"},
+                      {"norm_before_gate", options.norm_before_gate ? "true" : "false"}};
+  if (!backward)
+    words["eps"] = text(options.eps);
+  return run_kernel(stream, backward ? "rms_norm_gated_backward" : "rms_norm_gated", inputs, words,
+                    to);
+}
+
+AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,
+                               const DeltaStepOptions &options,
+                               const std::optional<AnyTensor> &to) {
+  NamedTensors given{{"state_out", inputs.at("state")}};
+  addTensor(inputs, "beta", options.beta);
+  addTensor(inputs, "g", options.g);
+  addTensor(inputs, "gk", options.gk);
+  addTensor(inputs, "A_log", options.A_log);
+  addTensor(inputs, "dt_bias", options.dt_bias);
+  addTensor(inputs, "D", options.D);
+  addTensor(inputs, "z", options.z);
+  addTensor(inputs, "indices", options.indices);
+  addTensor(given, "o", to);
+  addTensor(given, "states", options.states);
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  KernelOptions words{{"rule", options.rule == DeltaStepRule::delta ? "delta"
+                               : options.rule == DeltaStepRule::add ? "add"
+                                                                    : "mamba2"},
+                      {"qk_l2norm", flag(options.qk_l2norm)},
+                      {"lower_bound", text(options.lower_bound)},
+                      {"beta_sigmoid", flag(options.beta_sigmoid)},
+                      {"allow_negative", flag(options.allow_negative)},
+                      {"state_layout", options.state_kv ? "kv" : "vk"},
+                      {"keep_states", flag(options.states.has_value())}};
+  if (options.scale)
+    words["scale"] = text(*options.scale);
+  if (options.gate)
+    words["gate"] = *options.gate == DecayGate::none       ? "none"
+                    : *options.gate == DecayGate::softplus ? "softplus"
+                                                           : "sigmoid";
+  return run_kernel(stream, "delta_step", inputs, words, given).at("o");
 }

@@ -16,6 +16,15 @@ def test_layer_norm():
     assert read_npy("dx")[1] == (3, 5, 40) and read_npy("db")[1] == (40,)
 
 
+def test_rms_norm_gated():
+    for name in ("x", "z", "dy"):
+        write_floats(name, "<f2", 4, 24)
+    write_floats("w", "<f2", 24)
+    run("rms_norm_gated", ("x", "z", "w"), "--opt", "activation=sigmoid", outputs=("y", "rstd"))
+    run("rms_norm_gated", ("x", "z", "w"), "--opt", "norm_before_gate=false", outputs=("y", "rstd"))
+    run("rms_norm_gated_backward", ("x", "z", "w", "rstd", "dy"), "--opt", "norm_before_gate=false", outputs=("dx", "dz", "dw"))
+
+
 def test_rms_norm():
     for name in ("x", "residual", "dy", "dh"):
         write_floats(name, "<f2", 3, 5, 40)

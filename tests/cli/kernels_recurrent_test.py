@@ -27,6 +27,21 @@ def test_delta_rule():
     assert read_npy("o")[1] == (1, 20, 2, 24) and read_npy("h")[1] == (2, 2, 24, 16)
 
 
+def test_delta_step():
+    for name, heads, width in (("q", 2, 16), ("k", 2, 16), ("v", 4, 24)):
+        write_floats(name, "<f2", 3, 1, heads, width)
+    write_floats("beta", "<f4", 3, 1, 4)
+    write_floats("g", "<f4", 3, 1, 4)
+    write_floats("A_log", "<f4", 4)
+    write_floats("state", "<f4", 5, 4, 24, 16)
+    write_npy("indices", "<i4", (3,), [4, -1, 0])
+    given = ["q", "k", "v", "beta", "g", "A_log", "state", "indices"]
+    run("delta_step", given, "--opt", "qk_l2norm=true", "beta_sigmoid=true", outputs=["o", "state_out=next"])
+    assert read_npy("next")[1] == (5, 4, 24, 16)
+    run("delta_step", ["q", "k", "v", "g", "state"], "--opt", "rule=mamba2", "keep_states=true", outputs=["o", "states"])
+    assert read_npy("states")[1] == (3, 1, 4, 24, 16)
+
+
 def test_cells():
     steps, batch, inputs, h = 4, 3, 10, 12
     write_floats("x", "<f4", steps, batch, inputs)

@@ -231,6 +231,7 @@ CALLS = {
     "cross_entropy": ({"...": (3,), "V": 11, "targets": [10, 0, 4]}, {"label_smoothing": 0.1}),
     "layer_norm": (ROWS, {}),
     "rms_norm": (ROWS, {}),
+    "rms_norm_gated": (ROWS, {"norm_before_gate": False}),
     "group_norm": ({"B": 2, "C": 4, "...": (6,)}, {"groups": 2}),
     "conv2d": ({"N": 1, "C": 4, "H": 5, "W": 5, "K": 4, "Cg": 2, "R": 3, "S": 3}, {"groups": 2, "pad_h": 1}),
     "causal_conv1d": ({"B": 2, "T": 5, "D": 4, "W": 3, "N": 2, "C": 2}, {}),

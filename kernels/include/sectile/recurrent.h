@@ -136,4 +136,103 @@ detail::KernelOutput<T, 3> causal_conv1d_update(
       .template as<std::remove_const_t<T>, 3>();
 }
 
+// Steps of linear attention and state spaces -----------------------------------------------------
+
+// u is what a step adds along its key: beta (v - S k), beta v, or that with beta = softplus(g +
+// dt_bias).
+enum class DeltaStepRule : std::uint8_t { delta, add, mamba2 };
+struct DeltaStepOptions {
+  std::optional<AnyTensor> beta = {}, g = {}; // [B, T, Hv] of float, half or bfloat16
+  std::optional<AnyTensor> gk = {};           // [B, T, Hv, K] of float: added to g's logarithm
+  std::optional<AnyTensor> A_log = {}, dt_bias = {}; // [Hv] of float
+  std::optional<AnyTensor> D = {};                   // [Hv] of float: D v is added to o
+  std::optional<AnyTensor> z = {};                   // as v: o is multiplied by silu(z)
+  std::optional<AnyTensor> indices = {}; // [B] of std::int32_t: rows of the pool; negative: none
+  DeltaStepRule rule = DeltaStepRule::delta;
+  std::optional<double> scale = {};   // of the queries; 1/sqrt(K) if none, 1 with mamba2
+  bool qk_l2norm = false;             // q and k are divided by their lengths
+  std::optional<DecayGate> gate = {}; // softplus with A_log, dt_bias or mamba2, else none
+  double lower_bound = -5;
+  bool beta_sigmoid = false, allow_negative = false; // sigmoid(beta) for beta; twice that
+  bool state_kv = false;                             // states are [P, Hv, K, V]
+  std::optional<AnyTensor> states = {}; // [B, T, Hv, V, K]: gets the state after each step
+};
+
+namespace detail {
+AnyTensor runDeltaStep(const Stream &stream, NamedTensors inputs, const DeltaStepOptions &options,
+                       const std::optional<AnyTensor> &to);
+} // namespace detail
+
+// T new steps of B sequences: q, k [B, T, Hk, K] and v [B, T, Hv, V] of half, bfloat16 or float,
+// with the states [V, K] of their heads in rows of state [P, Hv, V, K], of float or bfloat16, which
+// it changes. Gives o as v.
+template <class T, class S>
+detail::KernelOutput<T, 4> delta_step(const Stream &stream, const Tensor<T, 4> &q,
+                                      const detail::KernelInput<T, 4> &k,
+                                      const detail::KernelInput<T, 4> &v, const Tensor<S, 4> &state,
+                                      const DeltaStepOptions &options = {},
+                                      const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
+  return detail::runDeltaStep(stream, {{"q", q}, {"k", k}, {"v", v}, {"state", state}}, options,
+                              to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 4>();
+}
+
+// RMS norms with a gate --------------------------------------------------------------------------
+
+enum class NormGate : std::uint8_t { silu, sigmoid };
+struct RmsNormGatedOptions {
+  std::optional<AnyTensor> w = {}; // [N], elements as those of x
+  double eps = 1e-6;
+  NormGate gate = NormGate::silu;
+  bool norm_before_gate = true; // else x times the gate is normalised, as in Mamba-2
+};
+template <class T, int N> struct RmsNormGatedOutputs {
+  Tensor<T, N> y;
+  Tensor<float, N - 1> rstd;
+};
+template <class T, int N> struct RmsNormGatedGradients {
+  Tensor<T, N> dx, dz;
+  std::optional<Tensor<T, 1>> dw = {}; // where there is w
+};
+
+namespace detail {
+NamedTensors runRmsNormGated(const Stream &stream, bool backward, NamedTensors inputs,
+                             const RmsNormGatedOptions &options, const NamedTensors &to);
+} // namespace detail
+
+// y = x rstd w gate(z) along the last axis; rows [..., N] of half, bfloat16 or float.
+template <class T, int N>
+  requires(N >= 2)
+RmsNormGatedOutputs<std::remove_const_t<T>, N>
+rms_norm_gated(const Stream &stream, const Tensor<T, N> &x, const detail::KernelInput<T, N> &z,
+               const RmsNormGatedOptions &options = {},
+               const detail::KernelTo<RmsNormGatedOutputs<std::remove_const_t<T>, N>> &to = {}) {
+  NamedTensors given;
+  if (to)
+    given = {{"y", to->y}, {"rstd", to->rstd}};
+  const NamedTensors out =
+      detail::runRmsNormGated(stream, false, {{"x", x}, {"z", z}}, options, given);
+  return {out.at("y").as<std::remove_const_t<T>, N>(), out.at("rstd").as<float, N - 1>()};
+}
+
+// Given rms_norm_gated's rstd and the gradient of y. eps is not used.
+template <class T, int N>
+  requires(N >= 2)
+RmsNormGatedGradients<std::remove_const_t<T>, N> rms_norm_gated_backward(
+    const Stream &stream, const Tensor<T, N> &x, const detail::KernelInput<T, N> &z,
+    const detail::KernelInput<float, N - 1> &rstd, const detail::KernelInput<T, N> &dy,
+    const RmsNormGatedOptions &options = {},
+    const detail::KernelTo<RmsNormGatedGradients<std::remove_const_t<T>, N>> &to = {}) {
+  using Element = std::remove_const_t<T>;
+  NamedTensors given;
+  if (to) {
+    given = {{"dx", to->dx}, {"dz", to->dz}};
+    detail::addTensor(given, "dw", to->dw);
+  }
+  const NamedTensors out = detail::runRmsNormGated(
+      stream, true, {{"x", x}, {"z", z}, {"rstd", rstd}, {"dy", dy}}, options, given);
+  return {out.at("dx").as<Element, N>(), out.at("dz").as<Element, N>(),
+          detail::tensorIn<Element, 1>(out, "dw")};
+}
+
 } // namespace sectile

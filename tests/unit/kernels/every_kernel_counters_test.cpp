@@ -113,16 +113,18 @@ const std::vector<Expectation> &elements() {
 const std::vector<Expectation> &rows() {
   static const std::vector<Expectation> all{
       {{"softmax", "softmax_backward", "log_softmax", "log_softmax_backward", "layer_norm",
-        "rms_norm", "rms_norm_quant", "reduce", "scan"},
+        "rms_norm", "rms_norm_quant", "rms_norm_gated", "reduce", "scan"},
        {{"...", 64}, {"N", 512}}},
       // The mean and the deviation of the rows that a program holds at once, by each warp.
-      {{"layer_norm_backward", "rms_norm_backward"},
+      {{"layer_norm_backward", "rms_norm_backward", "rms_norm_gated_backward"},
        {{"...", 64}, {"N", 512}},
        [](const Plan &p) {
          const Bytes statistics = few(p.byWarps(p.rows() / p.field("rows")));
          Reads reads{{"x", p.bytes("x")}, {"dy", p.bytes("dy")}, {"rstd", statistics}};
          if (p.call.kernel->name == "layer_norm_backward")
            reads.insert({"mean", statistics});
+         if (p.call.kernel->name == "rms_norm_gated_backward")
+           reads.insert({"z", p.bytes("z")});
          return reads;
        }},
       // A channel's weights and a group's statistics, by each warp; of the gradients of weights a
@@ -769,6 +771,18 @@ const std::vector<Expectation> &recurrences() {
                           {"scratch", {read, read + numbers}}};
            },
        .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
+      // States by the copy that comes before, and by the programs that have their rows; a step's
+      // key and query by each of these, and by each of the heads that share them.
+      {{"delta_step"},
+       {{"B", 2}, {"T", 1}, {"Hk", 2}, {"Hv", 4}, {"K", 128}, {"V", 128}, {"P", 2}},
+       [](const Plan &p) {
+         const double programs = p.tiles("V", "dv"), group = p.extent("Hv") / p.extent("Hk");
+         return Reads{{"q", {p.bytes("q"), p.bytes("q") * programs * group * p.field("warps")}},
+                      {"k", {p.bytes("k"), p.bytes("k") * programs * group * p.field("warps")}},
+                      {"v", few(p.byWarps(p.extent("B") * p.extent("Hv") * programs))},
+                      {"state", p.bytes("state")},
+                      {"state_out", p.bytes("state_out")}};
+       }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.
       {{"rnn", "gru", "lstm"},

@@ -1,61 +1,17 @@
 // The typed functions of <sectile/kernels.h> and of the families' headers: the same results as
 // calls by name, written in place where outputs are given; outputs of another shape are refused.
-#include "../ops/Devices.h"
-#include "tests/unit/Message.h"
-#include <cmath>
-#include <gmock/gmock.h>
+#include "TypedTest.h"
 #include <sectile/experts.h>
 #include <sectile/kernels.h>
-#include <sectile/recurrent.h>
 #include <sectile/sampling.h>
 #include <sectile/serving.h>
 
 using namespace sectile;
-using sectile::test::message;
+using namespace sectile::test;
 using testing::HasSubstr;
 namespace sc = sectile;
 
-namespace {
-
-class Typed : public sectile::test::OnDevice {
-protected:
-  const Stream &stream = device.stream();
-
-  template <class T = float, std::size_t N>
-  Tensor<T, static_cast<int>(N)> numbers(const detail::Length (&extents)[N], int seed = 1) {
-    std::size_t count = 1;
-    for (const detail::Length &extent : extents)
-      count *= static_cast<std::size_t>(extent.value);
-    std::vector<T> values;
-    for (std::size_t i = 0; i < count; ++i)
-      values.push_back(T(
-          static_cast<float>((i * 37 + static_cast<std::size_t>(seed) * 11) % 29) * 0.125f - 1.5f));
-    return tensor(device.upload(values), extents);
-  }
-  template <class T = float, std::size_t N>
-  Tensor<T, static_cast<int>(N)> room(const detail::Length (&extents)[N]) {
-    const auto result = numbers<T>(extents);
-    Buffer<T>(result.memory()).poison();
-    return result;
-  }
-};
 SECTILE_INSTANTIATE_ON(Typed, "interpreter,virtual:sm_80");
-
-template <class T, int N>
-void expectSame(const Tensor<T, N> &typed, const NamedTensors &named, const char *name) {
-  const auto got = typed.download(), want = named.at(name).as<T, N>().download();
-  ASSERT_EQ(got.size(), want.size()) << name;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(static_cast<double>(want[i]))) << name;
-    ASSERT_EQ(static_cast<double>(got[i]), static_cast<double>(want[i])) << name << " " << i;
-  }
-}
-
-// Given and returned are the same memory.
-template <class T, int N> void expectPlace(const Tensor<T, N> &typed, const Tensor<T, N> &given) {
-  EXPECT_EQ(typed.data(), given.data());
-  EXPECT_EQ(typed.strides(), given.strides());
-}
 
 TEST_P(Typed, Matmul) {
   const auto a = numbers<half>({20, 24}), b = numbers<half>({18, 24}, 2);
@@ -867,51 +823,6 @@ TEST_P(Typed, RmsNormQuant) {
               HasSubstr("block"));
 }
 
-TEST_P(Typed, CausalConv) {
-  const auto x = numbers({1, 7, 5}), dy = numbers({1, 7, 5}, 4), state = numbers({2, 5, 2}, 5),
-             dstate = numbers({2, 5, 2}, 6);
-  const auto w = numbers({5, 3}, 2);
-  const auto b = numbers({5}, 3);
-  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 1, 7}), {3});
-  const KernelOptions words{{"activation", "none"}};
-  const CausalConvOptions options{
-      .silu = false, .b = b, .initial_state = state, .cu_seqlens = ends};
-  NamedTensors inputs{{"x", x}, {"w", w}, {"b", b}, {"initial_state", state}, {"cu_seqlens", ends}};
-  const auto named = run_kernel(stream, "causal_conv1d", inputs, words);
-  const CausalConvOutputs<float> to{room({1, 7, 5}), room({2, 5, 2})};
-  const auto out = causal_conv1d(stream, x, w, options, to);
-  expectPlace(out.y, to.y);
-  expectPlace(out.final_state, to.final_state);
-  expectSame(out.y, named, "y");
-  expectSame(out.final_state, named, "final_state");
-
-  inputs.insert({{"dy", dy}, {"dfinal_state", dstate}});
-  const auto wanted = run_kernel(stream, "causal_conv1d_backward", inputs, words);
-  const auto gradients = causal_conv1d_backward(stream, x, w, dy, options, dstate);
-  expectSame(gradients.dx, wanted, "dx");
-  expectSame(gradients.dw, wanted, "dw");
-  expectSame(*gradients.db, wanted, "db");
-  expectSame(*gradients.dinitial_state, wanted, "dinitial_state");
-  EXPECT_FALSE(causal_conv1d_backward(stream, x, w, dy).db);
-  EXPECT_THAT(message<LaunchError>([&] { causal_conv1d(stream, x, numbers({5, 5})); }),
-              HasSubstr("2, 3 or 4"));
-}
-
-TEST_P(Typed, CausalConvUpdateAsInTheDocs) {
-  const auto x = numbers<half>({2, 1, 8}), pool = numbers<half>({5, 8, 3}, 2);
-  const auto w = numbers<half>({8, 4}, 3);
-  const auto b = numbers<half>({8}, 4);
-  const auto rows = tensor(device.upload(std::vector<std::int32_t>{4, 0}), {2});
-  const auto named = run_kernel(stream, "causal_conv1d_update",
-                                {{"x", x}, {"w", w}, {"b", b}, {"state", pool}, {"indices", rows}});
-  // [causal_conv1d_update]
-  // One step of each sequence; its state is row rows[s] of the pool, where the new one goes.
-  auto y = causal_conv1d_update(stream, x, w, pool, {.b = b, .indices = rows});
-  // [/causal_conv1d_update]
-  expectSame(y, named, "y");
-  expectSame(pool, named, "state_out");
-}
-
 TEST_P(Typed, Conv2d) {
   const auto x = numbers({2, 4, 7, 8}), w = numbers({6, 2, 3, 2}, 2), dy = numbers({2, 6, 4, 4}, 4);
   const auto b = numbers({6}, 3);
@@ -976,5 +887,3 @@ TEST_P(Typed, CallsMakeAStep) {
                         {{"activation", "silu"}}),
              "c");
 }
-
-} // namespace

@@ -1,0 +1,104 @@
+// RMS norms with a gate, and their gradients, on the host.
+#include "kernels/Parallel.h"
+#include "kernels/ReferenceArithmetic.h"
+#include "kernels/norm/Gate.h"
+
+using namespace sectile;
+using namespace sectile::gated;
+
+namespace {
+
+template <class Number> Number logistic(Number z) { return 1 / (1 + std::exp(-z)); }
+template <class Number> Number gate(Number z, bool silu) {
+  return silu ? z * logistic(z) : logistic(z);
+}
+template <class Number> Number slope(Number z, bool silu) {
+  return silu ? logistic(z) * (1 + z * logistic(-z)) : logistic(z) * logistic(-z);
+}
+
+} // namespace
+
+std::vector<HostArray> gated::rmsNormGatedReference(const Invocation &call, const HostArray &x,
+                                                    const HostArray &z, const HostArray &w,
+                                                    Arithmetic arithmetic) {
+  const bool silu = isSilu(call), normFirst = isNormFirst(call);
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    auto values = numbers.load(x);
+    auto gates = numbers.load(z);
+    const auto weight = numbers.load(w);
+    const auto eps = static_cast<Number>(call.options.number("eps"));
+    const Shape rows(x.shape.begin(), x.shape.end() - 1);
+    std::vector<Number> rstds(static_cast<std::size_t>(elementCount(rows)));
+    const auto length = static_cast<std::size_t>(x.shape.back());
+    parallelFor(static_cast<std::int64_t>(rstds.size()), [&](std::int64_t row) {
+      Number *h = values.data() + static_cast<std::size_t>(row) * length,
+             *a = gates.data() + static_cast<std::size_t>(row) * length;
+      Number squares = 0;
+      for (std::size_t i = 0; i < length; ++i) {
+        a[i] = numbers.store(gate(a[i], silu));
+        if (!normFirst)
+          h[i] = numbers.store(h[i] * a[i]);
+        squares += h[i] * h[i];
+      }
+      const Number rstd = 1 / std::sqrt(squares / static_cast<Number>(length) + eps);
+      for (std::size_t i = 0; i < length; ++i) {
+        h[i] *= rstd;
+        if (!weight.empty())
+          h[i] = numbers.store(h[i]) * weight[i];
+        if (normFirst)
+          h[i] = numbers.store(h[i]) * a[i];
+      }
+      rstds[static_cast<std::size_t>(row)] = rstd;
+    });
+    return std::vector{numbers.pack(numbers.result, x.shape, values),
+                       numbers.pack(numbers.statistics, rows, rstds)};
+  });
+}
+
+std::vector<HostArray>
+gated::rmsNormGatedBackwardReference(const Invocation &call, const HostArray &x, const HostArray &z,
+                                     const HostArray &w, const HostArray &rstd, const HostArray &dy,
+                                     Arithmetic arithmetic) {
+  const bool silu = isSilu(call), normFirst = isNormFirst(call);
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const auto values = numbers.load(x), gates = numbers.load(z), weight = numbers.load(w),
+               scales = numbers.load(rstd), gradient = numbers.load(dy);
+    const auto length = static_cast<std::size_t>(x.shape.back());
+    std::vector<Number> dx(values.size()), dz(values.size()), products(values.size());
+    parallelFor(static_cast<std::int64_t>(scales.size()), [&](std::int64_t number) {
+      const auto row = static_cast<std::size_t>(number);
+      const Number scale = scales[row];
+      Number along = 0;
+      // The gradient of the normalised numbers, and these; of the gradient of w a row's part.
+      std::vector<Number> inner(length), normal(length);
+      for (std::size_t i = 0; i < length; ++i) {
+        const std::size_t at = row * length + i;
+        const Number a = numbers.store(gate(gates[at], silu)),
+                     h = normFirst ? values[at] : numbers.store(values[at] * a);
+        normal[i] = numbers.store(h * scale);
+        const Number own = normFirst ? numbers.store(gradient[at] * a) : gradient[at];
+        products[at] = numbers.store(own * normal[i]);
+        inner[i] = weight.empty() ? own : numbers.store(own * weight[i]);
+        along += inner[i] * normal[i];
+      }
+      along /= static_cast<Number>(length);
+      for (std::size_t i = 0; i < length; ++i) {
+        const std::size_t at = row * length + i;
+        const Number a = numbers.store(gate(gates[at], silu)), slant = slope(gates[at], silu),
+                     dh = numbers.store((inner[i] - normal[i] * along) * scale);
+        dx[at] = normFirst ? dh : dh * a;
+        const Number scaled = weight.empty() ? normal[i] : numbers.store(normal[i] * weight[i]);
+        dz[at] = normFirst ? numbers.store(gradient[at] * scaled) * slant
+                           : numbers.store(dh * values[at]) * slant;
+      }
+    });
+    std::vector<Number> dw(length);
+    for (std::size_t at = 0; at < products.size(); ++at)
+      dw[at % length] += products[at];
+    return std::vector{
+        numbers.pack(numbers.result, x.shape, dx), numbers.pack(numbers.result, x.shape, dz),
+        call.has("w") ? numbers.pack(numbers.result, {x.shape.back()}, dw) : HostArray()};
+  });
+}

@@ -1,0 +1,184 @@
+// The typed functions of <sectile/recurrent.h>.
+#include "TypedTest.h"
+#include <sectile/recurrent.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+SECTILE_INSTANTIATE_ON(Typed, "interpreter,virtual:sm_80");
+
+TEST_P(Typed, CausalConv) {
+  const auto x = numbers({1, 7, 5}), dy = numbers({1, 7, 5}, 4), state = numbers({2, 5, 2}, 5),
+             dstate = numbers({2, 5, 2}, 6);
+  const auto w = numbers({5, 3}, 2);
+  const auto b = numbers({5}, 3);
+  const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 1, 7}), {3});
+  const KernelOptions words{{"activation", "none"}};
+  const CausalConvOptions options{
+      .silu = false, .b = b, .initial_state = state, .cu_seqlens = ends};
+  NamedTensors inputs{{"x", x}, {"w", w}, {"b", b}, {"initial_state", state}, {"cu_seqlens", ends}};
+  const auto named = run_kernel(stream, "causal_conv1d", inputs, words);
+  const CausalConvOutputs<float> to{room({1, 7, 5}), room({2, 5, 2})};
+  const auto out = causal_conv1d(stream, x, w, options, to);
+  expectPlace(out.y, to.y);
+  expectPlace(out.final_state, to.final_state);
+  expectSame(out.y, named, "y");
+  expectSame(out.final_state, named, "final_state");
+
+  inputs.insert({{"dy", dy}, {"dfinal_state", dstate}});
+  const auto wanted = run_kernel(stream, "causal_conv1d_backward", inputs, words);
+  const auto gradients = causal_conv1d_backward(stream, x, w, dy, options, dstate);
+  expectSame(gradients.dx, wanted, "dx");
+  expectSame(gradients.dw, wanted, "dw");
+  expectSame(*gradients.db, wanted, "db");
+  expectSame(*gradients.dinitial_state, wanted, "dinitial_state");
+  EXPECT_FALSE(causal_conv1d_backward(stream, x, w, dy).db);
+  EXPECT_THAT(message<LaunchError>([&] { causal_conv1d(stream, x, numbers({5, 5})); }),
+              HasSubstr("2, 3 or 4"));
+}
+
+TEST_P(Typed, CausalConvUpdateAsInTheDocs) {
+  const auto x = numbers<half>({2, 1, 8}), pool = numbers<half>({5, 8, 3}, 2);
+  const auto w = numbers<half>({8, 4}, 3);
+  const auto b = numbers<half>({8}, 4);
+  const auto rows = tensor(device.upload(std::vector<std::int32_t>{4, 0}), {2});
+  const auto named = run_kernel(stream, "causal_conv1d_update",
+                                {{"x", x}, {"w", w}, {"b", b}, {"state", pool}, {"indices", rows}});
+  // [causal_conv1d_update]
+  // One step of each sequence; its state is row rows[s] of the pool, where the new one goes.
+  auto y = causal_conv1d_update(stream, x, w, pool, {.b = b, .indices = rows});
+  // [/causal_conv1d_update]
+  expectSame(y, named, "y");
+  expectSame(pool, named, "state_out");
+}
+
+TEST_P(Typed, RmsNormGatedAsInTheDocs) {
+  const auto x = numbers<half>({2, 3, 40}), z = numbers<half>({2, 3, 40}, 2),
+             dy = numbers<half>({2, 3, 40}, 4);
+  const auto w = numbers<half>({40}, 3);
+  const auto named = run_kernel(stream, "rms_norm_gated", {{"x", x}, {"z", z}, {"w", w}});
+  // [rms_norm_gated]
+  auto [y, rstd] = rms_norm_gated(stream, x, z, {.w = w});
+  auto [dx, dz, dw] = rms_norm_gated_backward(stream, x, z, rstd, dy, {.w = w});
+  // [/rms_norm_gated]
+  expectSame(y, named, "y");
+  expectSame(rstd, named, "rstd");
+  const auto wanted =
+      run_kernel(stream, "rms_norm_gated_backward",
+                 {{"x", x}, {"z", z}, {"w", w}, {"rstd", named.at("rstd")}, {"dy", dy}});
+  expectSame(dx, wanted, "dx");
+  expectSame(dz, wanted, "dz");
+  expectSame(*dw, wanted, "dw");
+}
+
+TEST_P(Typed, RmsNormGated) {
+  const auto x = numbers({3, 50}), z = numbers({3, 50}, 2), dy = numbers({3, 50}, 4);
+  const KernelOptions words{{"activation", "sigmoid"}, {"norm_before_gate", "false"}};
+  KernelOptions forward = words;
+  forward["eps"] = "0.5";
+  const RmsNormGatedOptions options{
+      .eps = 0.5, .gate = NormGate::sigmoid, .norm_before_gate = false};
+  const auto named = run_kernel(stream, "rms_norm_gated", {{"x", x}, {"z", z}}, forward);
+  const RmsNormGatedOutputs<float, 2> to{room({3, 50}), room({3})};
+  const auto out = rms_norm_gated(stream, x, z, options, to);
+  expectPlace(out.y, to.y);
+  expectSame(to.y, named, "y");
+  expectSame(to.rstd, named, "rstd");
+  const auto wanted =
+      run_kernel(stream, "rms_norm_gated_backward",
+                 {{"x", x}, {"z", z}, {"rstd", named.at("rstd")}, {"dy", dy}}, words);
+  const RmsNormGatedGradients<float, 2> place{room({3, 50}), room({3, 50})};
+  const auto gradients = rms_norm_gated_backward(stream, x, z, to.rstd, dy, options, place);
+  expectPlace(gradients.dz, place.dz);
+  expectSame(place.dx, wanted, "dx");
+  expectSame(place.dz, wanted, "dz");
+  EXPECT_FALSE(gradients.dw);
+}
+
+TEST_P(Typed, DeltaStepAsInTheDocs) {
+  const auto q = numbers<half>({2, 1, 2, 16}), k = numbers<half>({2, 1, 2, 16}, 2),
+             v = numbers<half>({2, 1, 4, 8}, 3);
+  const auto beta = numbers<half>({2, 1, 4}, 4), a = numbers<half>({2, 1, 4}, 5);
+  const auto A_log = numbers({4}, 6), bias = numbers({4}, 7);
+  const auto pool = numbers({5, 4, 8, 16}, 8);
+  const auto rows = tensor(device.upload(std::vector<std::int32_t>{4, 0}), {2});
+  const auto named = run_kernel(stream, "delta_step",
+                                {{"q", q},
+                                 {"k", k},
+                                 {"v", v},
+                                 {"beta", beta},
+                                 {"g", a},
+                                 {"A_log", A_log},
+                                 {"dt_bias", bias},
+                                 {"indices", rows},
+                                 {"state", pool}},
+                                {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}});
+  // [delta_step]
+  // One step of each sequence; its states are row rows[b] of the pool, where the new ones go.
+  auto o = delta_step(stream, q, k, v, pool,
+                      {.beta = beta,
+                       .g = a,
+                       .A_log = A_log,
+                       .dt_bias = bias,
+                       .indices = rows,
+                       .qk_l2norm = true,
+                       .beta_sigmoid = true});
+  // [/delta_step]
+  expectSame(o, named, "o");
+  expectSame(pool, named, "state_out");
+}
+
+TEST_P(Typed, DeltaStep) {
+  const auto q = numbers({1, 2, 1, 16}), k = numbers({1, 2, 1, 16}, 2),
+             v = numbers({1, 2, 2, 8}, 3), z = numbers({1, 2, 2, 8}, 4),
+             gk = numbers({1, 2, 2, 16}, 9);
+  const auto g = numbers({1, 2, 2}, 5);
+  const auto A_log = numbers({2}, 6), D = numbers({2}, 7);
+  for (const auto &[rule, gate] : {std::pair(DeltaStepRule::mamba2, DecayGate::softplus),
+                                   {DeltaStepRule::add, DecayGate::sigmoid}}) {
+    const auto pool = numbers<bfloat16>({1, 2, 16, 8}, 8);
+    const bool isMamba = rule == DeltaStepRule::mamba2;
+    const auto named = run_kernel(stream, "delta_step",
+                                  {{"q", q},
+                                   {"k", k},
+                                   {"v", v},
+                                   {"g", g},
+                                   {"gk", gk},
+                                   {"A_log", A_log},
+                                   {"D", D},
+                                   {"z", z},
+                                   {"state", pool}},
+                                  {{"rule", isMamba ? "mamba2" : "add"},
+                                   {"gate", isMamba ? "softplus" : "sigmoid"},
+                                   {"lower_bound", "-3"},
+                                   {"scale", "0.5"},
+                                   {"allow_negative", "true"},
+                                   {"state_layout", "kv"},
+                                   {"keep_states", "true"}});
+    const auto to = room({1, 2, 2, 8});
+    const auto states = room<bfloat16>({1, 2, 2, 16, 8});
+    const auto o = delta_step(stream, q, k, v, pool,
+                              {.g = g,
+                               .gk = gk,
+                               .A_log = A_log,
+                               .D = D,
+                               .z = z,
+                               .rule = rule,
+                               .scale = 0.5,
+                               .gate = gate,
+                               .lower_bound = -3,
+                               .allow_negative = true,
+                               .state_kv = true,
+                               .states = states},
+                              to);
+    expectPlace(o, to);
+    expectSame(to, named, "o");
+    expectSame(pool, named, "state_out");
+    expectSame(states, named, "states");
+  }
+  EXPECT_THAT(message<LaunchError>([&] {
+                delta_step(stream, q, k, v, numbers({1, 2, 8, 16}), {.beta_sigmoid = true});
+              }),
+              HasSubstr("there is no beta"));
+}
