@@ -201,7 +201,7 @@ KernelSpec sectile::causalConv1dUpdateSpec() {
         {.sample = sampleRows("P")}},
        boundaries(),
        {"-> y: [B, T, D] like x", "as of causal_conv1d; 0 where there is no row"},
-       {"-> state_out: [P, D, C] like x updates state", "the same after its last"}});
+       {"-> state_out: [P, D, C] like state updates state", "the same after its last"}});
   configure(spec);
   spec.check = [plain = spec.check](const Invocation &call) {
     plain(call);

@@ -241,6 +241,8 @@ Batch runBatch(const KernelSpec &kernel, const std::string &axis, std::int64_t c
     extents["N"] = kernel.name == "reduce" ? 40000 : 1500; // long rows go in parts
   if (extents.contains("K"))
     extents["K"] = 300;
+  if (extents.contains("P"))
+    extents["P"] = 200; // rows of a pool
   Batch batch;
   batch.call = resolveTypical(kernel, "", extents, {});
   batch.inputs = sampleInputs(batch.call, 1);
