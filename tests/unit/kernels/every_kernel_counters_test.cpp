@@ -783,6 +783,27 @@ const std::vector<Expectation> &recurrences() {
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
+      // The forward pass up to its states, then the same backward, and all gradients.
+      {.kernels = {"delta_rule_backward"},
+       .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
+       .reads =
+           [](const Plan &p) {
+             const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
+                          chunks = p.extent("Hv") * p.tiles("T", "chunk"),
+                          read = chunks * (8 * p.extent("K") * p.extent("V") +
+                                           4 * p.field("chunk") * p.field("chunk")) +
+                                 2 * columns * p.bytes("k") + 4 * p.bytes("v"),
+                          numbers = chunks * (p.field("chunk") * 4 + sector) * (2 * columns + 2) *
+                                    p.field("warps");
+             return Reads{
+                 {"q", p.bytes("q") * (blocks + columns + 1)},
+                 {"k", p.bytes("k") * (1 + p.tiles("K", "columns") + 2 * columns + blocks)},
+                 {"v", 2 * p.bytes("v")},
+                 {"do", 3 * p.bytes("do")},
+                 {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
+                 {"scratch", {read, read + numbers}}};
+           },
+       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 12; }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.
       {{"rnn", "gru", "lstm"},
