@@ -306,7 +306,7 @@ Config defaults(const Invocation &call, const std::string &target) {
                                                                : 64;
   return {{"chunk", chunk},
           {"dv", width > 128 ? 16 : 32},
-          {"warps", 4},
+          {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
           {"chunk_warps", chunk < 64 ? 2 : 4}};
 }

@@ -252,7 +252,7 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
                   {"dv", isWide ? 16 : 32},
                   {"warps", 4},
                   {"columns", isWide ? 16 : 32},
-                  {"chunk_warps", 4}};
+                  {"chunk_warps", isHalf ? 8 : 4}};
   };
   spec.apply = apply;
   return spec;

@@ -30,6 +30,7 @@ Names withGradient(Names names, const char *kernel) {
 } // namespace
 
 TEST_P(DeltaRule, OfAllDtypes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
     for (const Names &with : {Names{}, gated, packed})
       for (const char *dtype : {"bf16", "f16", "f32", "bf16,beta=bf16,g=bf16", "f16,g=f16"})
@@ -49,6 +50,7 @@ TEST_P(DeltaRule, OfAllLengths) {
 }
 
 TEST_P(DeltaRule, OfAllChunks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {forward, backward})
     for (std::int64_t chunk : {16, 32, 64})
       for (const char *dtype : {"bf16", "f32"})
@@ -73,6 +75,7 @@ TEST_P(DeltaRule, OfAllWidths) {
 }
 
 TEST_P(DeltaRule, OptionsAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const Assignments &options :
        {Assignments{{"scale", "0.3"}, {"state_layout", "vk"}},
         {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}},
