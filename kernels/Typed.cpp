@@ -263,7 +263,7 @@ NamedTensors detail::runLinearCrossEntropy(const Stream &stream, NamedTensors in
   return result;
 }
 
-NamedTensors detail::runDeltaRule(const Stream &stream, NamedTensors inputs,
+NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
                                   const DeltaRuleOptions &options, const NamedTensors &outputs) {
   addTensor(inputs, "g", options.g);
   addTensor(inputs, "A_log", options.A_log);
@@ -281,7 +281,8 @@ NamedTensors detail::runDeltaRule(const Stream &stream, NamedTensors inputs,
     words["gate"] = *options.gate == DecayGate::softplus  ? "softplus"
                     : *options.gate == DecayGate::sigmoid ? "sigmoid"
                                                           : "none";
-  return run_kernel(stream, "delta_rule", inputs, words, outputs);
+  return run_kernel(stream, backward ? "delta_rule_backward" : "delta_rule", inputs, words,
+                    outputs);
 }
 
 AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &input,

@@ -7,7 +7,6 @@
 // all at once. K beyond 256 is refused. A NaN or an infinity of a step may reach the earlier steps
 // of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
-#include "kernels/Activations.h"
 #include "kernels/Contents.h"
 #include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
@@ -16,41 +15,6 @@ using namespace sectile;
 using namespace sectile::delta;
 
 namespace {
-
-// Numbers of steps and heads ------------------------------------------------------------------
-
-enum class GateForm : int { same, sigmoid, softplus, bounded };
-
-struct GateConfig {
-  int steps = 64, heads = 16, warps = 4;
-  GateForm form = GateForm::same;
-  bool x = true, a_log = false, dt_bias = false; // given
-};
-SECTILE_CONFIG(GateConfig, steps, heads, warps, form, x, a_log, dt_bias)
-
-// beta or g as the other launches take it, in f32.
-template <class T>
-Kernel gates{
-    "delta_rule_gates", [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
-                           View<float, 3> y, Float factor, const GateConfig &config) {
-      auto heads = cdiv(y.extent(2), config.heads);
-      auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
-      auto value = zeros<float>(config.steps, config.heads);
-      if (config.x)
-        value = cast<float>(x.at(batch).tile(config.steps, config.heads).load(block, head));
-      auto speed = full<float>(1, 1, config.heads);
-      if (config.a_log)
-        speed = exp(expand(logs.tile(config.heads).load(head), 0));
-      if (config.dt_bias)
-        value += expand(bias.tile(config.heads).load(head), 0);
-      if (config.form == GateForm::sigmoid)
-        value = sigmoid(value);
-      else if (config.form == GateForm::softplus)
-        value = speed * activate(Activation::softplus, value);
-      else if (config.form == GateForm::bounded)
-        value = sigmoid(speed * value);
-      y.at(batch).tile(config.steps, config.heads).store(block, head, value * factor);
-    }};
 
 // The three launches --------------------------------------------------------------------------
 
@@ -61,7 +25,8 @@ Kernel chunks{
     "delta_rule_chunks",
     [](View<const T, 4> k, View<const T, 4> v, View<const float, 3> beta, View<const float, 3> g,
        View<const std::int32_t, 1> starts, View<T, 4> reads, View<T, 4> values,
-       View<float, 3> remaining, View<float, 2> whole, const DeltaConfig &config) {
+       View<float, 4> inverses, View<float, 3> remaining, View<float, 2> whole,
+       const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto slot = program_id(0), head = program_id(1);
       withChunk(
@@ -77,6 +42,8 @@ Kernel chunks{
             auto lower =
                 where(i > j, products * expand(strength * factor, 1) * expand(factor, 0), 0.0f);
             auto inverse = Inverse<T>(lower, chunk)();
+            if (config.backward)
+              inverses.at(slot, head).tile(chunk, chunk).store(0, 0, inverse);
             auto decay = recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
             remaining.at(slot, head).tile(chunk).store(0, reshape(decay.toEnd, chunk) * factor);
             whole.at(slot).tile(1).store(head, decay.whole);
@@ -151,30 +118,29 @@ Kernel outputs{
             auto logs = sequence.numbers(g, head);
             auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
                  key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-            auto queryScale = expand(factors(query, config) * scale, 1);
-            auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
-            auto scores = dot(query, trans(key), zeros<float>(chunk, chunk), Precision::ieee) *
-                          recurrence::pairwise(logs, number, decays(config)) * queryScale *
-                          expand(factors(key, config), 0);
+            auto scores = scoresOf(query, key, logs, number, scale, config);
             auto decay = recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
-            auto early = cast<float>(query) * decay.fromStart * queryScale;
+            auto early =
+                cast<float>(query) * decay.fromStart * expand(factors(query, config) * scale, 1);
             auto result =
                 dot(cast<U>(early), kept.at(slot, head).tile(width, columns).load(0, column),
                     zeros<float>(chunk, columns), statePrecision<T>);
-            result = dot(cast<T>(where(i >= j, scores, 0.0f)),
-                         values.at(slot, head).tile(chunk, columns).load(0, column), result,
-                         Precision::ieee);
+            result =
+                dot(cast<T>(scores), values.at(slot, head).tile(chunk, columns).load(0, column),
+                    result, Precision::ieee);
             sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
           });
     }};
 
 // The call ------------------------------------------------------------------------------------
 
-// Vectors no longer than sqrt(2): with beta up to 1 the states stay bounded.
+// Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
+// 0, where norms are steep.
 void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const double most =
       std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1)));
-  sampleUniform(-most, most)(call, array, random);
+  std::uniform_real_distribution<double> number(0.5 * most, most);
+  fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
 }
 
 void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
@@ -182,23 +148,16 @@ void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
   fillDrawn(logs, [&] { return -0.5 * std::abs(normal(random)); });
 }
 
-void sampleStarts(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto ends = array.as<std::int32_t>();
-  const auto length = static_cast<std::uint64_t>(call.extent("T"));
-  for (std::size_t i = 1; i < ends.size(); ++i)
-    ends[i] = static_cast<std::int32_t>(random() % (length + 1));
-  std::ranges::sort(ends);
-  if (ends.size() > 1)
-    ends.back() = static_cast<std::int32_t>(length);
-}
+} // namespace
 
-std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options) {
+std::vector<std::string> delta::storedStates(std::vector<std::string> axes,
+                                             const OptionValues &options) {
   if (options.choice("state_layout") == "vk")
     std::swap(axes[2], axes[3]);
   return axes;
 }
 
-std::vector<ArgumentRow> inputs() {
+std::vector<ArgumentRow> delta::inputs() {
   return {{"q: [B, T, Hk, K] f16|bf16|f32", "queries; K is at most 256", {.sample = sampleKeys}},
           {"k: [B, T, Hk, K] like q",
            "keys; where beta k^T k is above 2 the state grows without bound",
@@ -218,14 +177,29 @@ std::vector<ArgumentRow> inputs() {
           {"cu_seqlens?: [N1] i32",
            "packed sequences (B is 1): sequence s is steps cu_seqlens[s] to cu_seqlens[s + 1] - 1; "
            "from 0 to T, never falling",
-           {.sample = sampleStarts}}};
+           {.sample = sampleBoundaries("T")}}};
 }
 
-std::int64_t sequences(const Invocation &call) {
+std::vector<OptionRow> delta::options() {
+  return {{"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given"},
+          {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
+          {"gate: none|softplus|sigmoid",
+           "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
+           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given, else none",
+           [](const Invocation &call) {
+             return call.has("A_log") || call.has("dt_bias") ? "softplus" : "none";
+           }},
+          {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
+          {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
+          {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
+          {"state_layout: kv|vk = kv", "states as [N, Hv, K, V] or [N, Hv, V, K]"}};
+}
+
+std::int64_t delta::sequences(const Invocation &call) {
   return call.has("cu_seqlens") ? call.extent("N1") - 1 : call.extent("B");
 }
 
-void check(const Invocation &call) {
+void delta::check(const Invocation &call) {
   const std::int64_t heads = call.extent("Hk"), all = call.extent("Hv");
   if (call.extent("K") > 256)
     refuse(call, "K is " + std::to_string(call.extent("K")) + ", but must be at most 256");
@@ -239,18 +213,18 @@ void check(const Invocation &call) {
   if (call.has("cu_seqlens") && call.extent("N1") == 1 && call.extent("T") != 0)
     refuse(call, "q has steps, but there is no sequence");
   if (call.extent("N") != sequences(call))
-    refuse(call, "initial_state has " + std::to_string(call.extent("N")) +
-                     " states, but there are " + std::to_string(sequences(call)) + " sequences");
+    refuse(call, "there are " + std::to_string(call.extent("N")) + " states, but " +
+                     std::to_string(sequences(call)) + " sequences");
   for (const char *input : {"A_log", "dt_bias"})
     if (call.has(input) && call.options.choice("gate") == "none")
       refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
 }
 
-std::int64_t widthOf(const Invocation &call) {
+static std::int64_t widthOf(const Invocation &call) {
   return std::max<std::int64_t>(ceilDiv(call.extent("K"), 16), 1) * 16;
 }
 
-float scaleOf(const Invocation &call) {
+static float scaleOf(const Invocation &call) {
   if (call.options.given("scale"))
     return static_cast<float>(call.options.number("scale"));
   // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
@@ -258,75 +232,68 @@ float scaleOf(const Invocation &call) {
   return static_cast<float>(1 / std::sqrt(width));
 }
 
-// An input of numbers by step and head in f32, made by `form` and times `factor`.
-Tensor<float, 3> numbersOf(Use &use, const char *name, GateForm form, float factor) {
-  const bool isGate = form == GateForm::softplus || form == GateForm::bounded;
-  if (!use.has(name) && !isGate)
-    return noTensor<float, 3>();
-  const DType dtype = use.has(name) ? use.call.dtype(name) : DType::float32;
-  if (dtype == DType::float32 && form == GateForm::same && factor == 1)
-    return use.tensor<float, 3>(name);
-  const auto result = use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
-  const GateConfig config{.form = form,
-                          .x = use.has(name),
-                          .a_log = isGate && use.has("A_log"),
-                          .dt_bias = isGate && use.has("dt_bias")};
-  const Grid grid(ceilDiv(use.extent("T"), config.steps) * ceilDiv(use.extent("Hv"), config.heads),
-                  use.extent("B"));
-  for_dtype<float, half, bfloat16>(dtype, [&]<class T>(T) {
-    use(gates<T>, grid, use.tensor<T, 3>(name), use.tensor<float, 1>("A_log"),
-        use.tensor<float, 1>("dt_bias"), result, factor, config);
-  });
-  return result;
+static DeltaConfig configOf(const Use &use, const char *columns, const char *warps, bool backward) {
+  return {.chunk = use.field("chunk"),
+          .columns = use.field(columns),
+          .warps = use.field(warps),
+          .width = static_cast<int>(widthOf(use.call)),
+          .g = decaysOf(use.call).isGiven(use.call),
+          .initial_state = use.has("initial_state"),
+          .packed = use.has("cu_seqlens"),
+          .l2norm = use.call.options.flag("qk_l2norm"),
+          .backward = backward,
+          .dfinal_state = backward && use.has("dfinal_state")};
 }
 
+DeltaCall::DeltaCall(Use &use, bool backward)
+    : heads(use.call.extent("Hv")), k(use.call.extent("K")), v(use.call.extent("V")),
+      count(use.call.extent("N")), scale(scaleOf(use.call)),
+      states(configOf(use, "dv", "warps", backward)),
+      wide(configOf(use, "columns", "chunk_warps", backward)),
+      slots(states.packed ? use.call.extent("T") / states.chunk + count
+                          : count * ceilDiv(use.call.extent("T"), states.chunk)),
+      starts(use.tensor<std::int32_t, 1>("cu_seqlens")), beta(inFloat(use, strengthsOf(use.call))),
+      g(inFloat(use, decaysOf(use.call))),
+      remaining(use.workspace<float, 3>({slots, heads, states.chunk})),
+      whole(use.workspace<float, 2>({slots, heads})) {}
+
+template <class T, class U>
+Tensor<T, 4> delta::launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
+                                 const Tensor<float, 4> &inverses, const Tensor<U, 4> &kept,
+                                 const Tensor<float, 4> &last) {
+  const auto keys = use.tensor<T, 4>("k");
+  const auto reads = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.k});
+  use(chunks<T>, Grid(call.slots, call.heads), keys, use.tensor<T, 4>("v"), call.beta, call.g,
+      call.starts, reads, values, inverses, call.remaining, call.whole, call.wide);
+  use(::states<T, U>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), keys,
+      call.starts, reads, values, call.remaining, call.whole, use.tensor<float, 4>("initial_state"),
+      kept, last, call.states);
+  return reads;
+}
+#define INSTANTIATE(T, U)                                                                          \
+  template Tensor<T, 4> delta::launchStates(Use &, const DeltaCall &, const Tensor<T, 4> &,        \
+                                            const Tensor<float, 4> &, const Tensor<U, 4> &,        \
+                                            const Tensor<float, 4> &);
+INSTANTIATE(half, float)
+INSTANTIATE(bfloat16, bfloat16)
+INSTANTIATE(bfloat16, float)
+INSTANTIATE(float, float)
+#undef INSTANTIATE
+
+namespace {
+
 void apply(Use &use) {
-  const Invocation &call = use.call;
-  const auto &options = call.options;
-  DeltaConfig config{.chunk = use.field("chunk"),
-                     .columns = use.field("dv"),
-                     .warps = use.field("warps"),
-                     .width = static_cast<int>(widthOf(call)),
-                     .g = use.has("g") || options.choice("gate") != "none",
-                     .initial_state = use.has("initial_state"),
-                     .packed = use.has("cu_seqlens"),
-                     .l2norm = options.flag("qk_l2norm")};
-  DeltaConfig wide = config;
-  wide.columns = use.field("columns");
-  wide.warps = use.field("chunk_warps");
-  const std::string &gate = options.choice("gate");
-  const auto beta =
-      numbersOf(use, "beta", options.flag("beta_sigmoid") ? GateForm::sigmoid : GateForm::same,
-                options.flag("allow_negative") ? 2 : 1);
-  const auto g = numbersOf(use, "g",
-                           gate == "softplus"  ? GateForm::softplus
-                           : gate == "sigmoid" ? GateForm::bounded
-                                               : GateForm::same,
-                           gate == "softplus"  ? -1
-                           : gate == "sigmoid" ? static_cast<float>(options.number("lower_bound"))
-                                               : 1);
-  const std::int64_t heads = call.extent("Hv"), k = call.extent("K"), v = call.extent("V"),
-                     count = call.extent("N"),
-                     slots = use.has("cu_seqlens")
-                                 ? call.extent("T") / config.chunk + count
-                                 : count * ceilDiv(call.extent("T"), config.chunk);
-  const auto starts = use.tensor<std::int32_t, 1>("cu_seqlens");
-  const auto remaining = use.workspace<float, 3>({slots, heads, config.chunk});
-  const auto whole = use.workspace<float, 2>({slots, heads});
-  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+  const DeltaCall call(use);
+  for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto keys = use.tensor<T, 4>("k"), o = use.tensor<T, 4>("o");
-    const auto reads = use.workspace<T, 4>({slots, heads, config.chunk, k});
-    const auto values = use.workspace<T, 4>({slots, heads, config.chunk, v});
-    const auto kept = use.workspace<U, 4>({slots, heads, k, v});
-    use(chunks<T>, Grid(slots, heads), keys, use.tensor<T, 4>("v"), beta, g, starts, reads, values,
-        remaining, whole, wide);
-    use(states<T, U>, Grid(ceilDiv(v, config.columns), heads, count), keys, starts, reads, values,
-        remaining, whole, use.tensor<float, 4>("initial_state"), kept,
-        use.tensor<float, 4>("final_state"), config);
-    use(outputs<T, U>, Grid(slots * ceilDiv(v, wide.columns), heads), use.tensor<T, 4>("q"), keys,
-        g, starts, values, kept, o, scaleOf(call), wide);
+    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto values = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
+    launchStates(use, call, values, noTensor<float, 4>(), kept,
+                 use.tensor<float, 4>("final_state"));
+    use(outputs<T, U>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads),
+        use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), call.g, call.starts, values, kept,
+        use.tensor<T, 4>("o"), call.scale, call.wide);
   });
 }
 
@@ -339,12 +306,51 @@ Config defaults(const Invocation &call, const std::string &target) {
                                                                : 64;
   return {{"chunk", chunk},
           {"dv", width > 128 ? 16 : 32},
-          {"warps", 4},
+          {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
           {"chunk_warps", chunk < 64 ? 2 : 4}};
 }
 
 } // namespace
+
+void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart) {
+  spec.config = {{"chunk", "steps of one chunk: 16, 32 or 64"},
+                 {"dv", "columns of the state of one program"},
+                 {"warps", "warps of that"},
+                 {"columns", "columns of o of one program"},
+                 {"chunk_warps", "warps of that, and of the products of a chunk"}};
+  const auto fits = [](const Config &config, std::int64_t numbers, std::int64_t warps,
+                       const std::string &target) {
+    const std::int64_t chunk = config.at("chunk");
+    return (chunk == 16 || chunk == 32 || chunk == 64) && numbers <= 160 * warps * warpSize(target);
+  };
+  spec.spaces = {
+      {.part = statesPart,
+       .axes = {{"chunk", {16, 32, 64}}, {"dv", {16, 32, 64, 128}}, {"warps", {2, 4, 8}}},
+       .where =
+           [=](const Invocation &call, const std::string &target, const Config &config) {
+             const std::int64_t chunk = config.at("chunk"), dv = config.at("dv");
+             return fits(config, widthOf(call) * dv + chunk * (2 * dv + widthOf(call)),
+                         config.at("warps"), target);
+           }},
+      {.part = chunksPart,
+       .axes = {{"columns", {16, 32, 64, 128}}, {"chunk_warps", {2, 4, 8}}},
+       .where = [=](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t chunk = config.at("chunk"), columns = config.at("columns");
+         return fits(config, chunk * (2 * chunk + columns + widthOf(call)),
+                     config.at("chunk_warps"), target);
+       }}};
+  spec.typical = {{"B", 4}, {"T", 4096}, {"Hk", 16}, {"Hv", 32}, {"K", 128}, {"V", 128}, {"N1", 9}};
+  spec.small = {{"B", 1}, {"T", 40}, {"Hk", 2}, {"Hv", 4}, {"K", 24}, {"V", 20}, {"N1", 4}};
+  spec.follow = [](Invocation &call) { call.extents["N"] = sequences(call); };
+  spec.derive = [](Invocation &call) {
+    call.extents.try_emplace("N", std::max<std::int64_t>(sequences(call), 0));
+  };
+  spec.check = check;
+  spec.contents = [](const Invocation &call, std::span<const HostArray> arrays) {
+    checkBoundaries(call, arrays, "cu_seqlens", call.extent("T"));
+  };
+}
 
 KernelSpec sectile::deltaRuleSpec() {
   KernelSpec spec;
@@ -355,59 +361,11 @@ KernelSpec sectile::deltaRuleSpec() {
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
                        {.stored = storedStates}}});
-  spec.add_options(
-      {{"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given"},
-       {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
-       {"gate: none|softplus|sigmoid",
-        "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-        "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given, else none",
-        [](const Invocation &call) {
-          return call.has("A_log") || call.has("dt_bias") ? "softplus" : "none";
-        }},
-       {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
-       {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
-       {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
-       {"state_layout: kv|vk = kv", "states as [N, Hv, K, V] or [N, Hv, V, K]"}});
-  spec.config = {{"chunk", "steps of one chunk: 16, 32 or 64"},
-                 {"dv", "columns of the state of one program"},
-                 {"warps", "warps of that"},
-                 {"columns", "columns of o of one program"},
-                 {"chunk_warps", "warps of that, and of the products of a chunk"}};
-  spec.typical = {{"B", 4}, {"T", 4096}, {"Hk", 16}, {"Hv", 32}, {"K", 128}, {"V", 128}, {"N1", 9}};
-  spec.small = {{"B", 1}, {"T", 40}, {"Hk", 2}, {"Hv", 4}, {"K", 24}, {"V", 20}, {"N1", 4}};
-  spec.follow = [](Invocation &call) { call.extents["N"] = sequences(call); };
-  spec.derive = [](Invocation &call) {
-    if (!call.has("initial_state"))
-      call.extents["N"] = std::max<std::int64_t>(sequences(call), 0);
-  };
-  spec.check = check;
-  spec.contents = [](const Invocation &call, std::span<const HostArray> arrays) {
-    checkBoundaries(call, arrays, "cu_seqlens", call.extent("T"));
-  };
+  spec.add_options(delta::options());
+  completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
   spec.reference = deltaRuleReference;
   spec.factor = 3; // by chunks more numbers are rounded than step by step
   spec.defaults = defaults;
-  const auto fits = [](const Config &config, std::int64_t numbers, std::int64_t warps,
-                       const std::string &target) {
-    const std::int64_t chunk = config.at("chunk");
-    return (chunk == 16 || chunk == 32 || chunk == 64) && numbers <= 160 * warps * warpSize(target);
-  };
-  spec.spaces = {
-      {.part = "delta_rule_states",
-       .axes = {{"chunk", {16, 32, 64}}, {"dv", {16, 32, 64, 128}}, {"warps", {2, 4, 8}}},
-       .where =
-           [=](const Invocation &call, const std::string &target, const Config &config) {
-             const std::int64_t chunk = config.at("chunk"), dv = config.at("dv");
-             return fits(config, widthOf(call) * dv + chunk * (2 * dv + widthOf(call)),
-                         config.at("warps"), target);
-           }},
-      {.part = "delta_rule_outputs",
-       .axes = {{"columns", {16, 32, 64, 128}}, {"chunk_warps", {2, 4, 8}}},
-       .where = [=](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t chunk = config.at("chunk"), columns = config.at("columns");
-         return fits(config, chunk * (2 * chunk + columns + widthOf(call)),
-                     config.at("chunk_warps"), target);
-       }}};
   spec.apply = apply;
   return spec;
 }

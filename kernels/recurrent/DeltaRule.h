@@ -2,6 +2,7 @@
 // a chunk, and the inverse of a triangle.
 #pragma once
 #include "kernels/PackedTokens.h"
+#include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 
 namespace sectile::delta {
@@ -12,8 +13,10 @@ struct DeltaConfig {
   // Which of these arguments are given.
   bool g = false, initial_state = false, packed = false;
   bool l2norm = false; // keys and queries are normalised
+  bool backward = false, dfinal_state = false;
 };
-SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, g, initial_state, packed, l2norm)
+SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, g, initial_state, packed, l2norm,
+               backward, dfinal_state)
 
 // Of all chunks in memory those of a sequence have neighbouring numbers, from `slot` on.
 struct Sequence {
@@ -121,5 +124,48 @@ private:
   Tile<float> lower, diagonal;
   int blocks;
 };
+
+// What each step of a chunk takes of each step up to it, times `scale`, else 0: [chunk, chunk].
+template <class T>
+Tile<float> scoresOf(const Tile<T> &query, const Tile<T> &key, const View<const float, 1> &logs,
+                     const Int &number, const Float &scale, const DeltaConfig &config) {
+  const int chunk = config.chunk;
+  const auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+  const auto scores = dot(query, trans(key), zeros<float>(chunk, chunk), Precision::ieee) *
+                      recurrence::pairwise(logs, number, decays(config)) *
+                      expand(factors(query, config) * scale, 1) * expand(factors(key, config), 0);
+  return where(i >= j, scores, 0.0f);
+}
+
+// What the launches of a call share.
+struct DeltaCall {
+  std::int64_t heads, k, v, count; // Hv, K, V, N
+  float scale;
+  DeltaConfig states, wide; // of the pass over the states, and of launches over all chunks
+  std::int64_t slots;       // of chunks
+  Tensor<std::int32_t, 1> starts;
+  Tensor<float, 3> beta, g, remaining; // the last: of each step at the end of its chunk
+  Tensor<float, 2> whole;              // of the state before a chunk at its end
+
+  explicit DeltaCall(Use &use, bool backward = false);
+};
+
+// Launches what leaves the state before each chunk in `kept` [slots, Hv, K, V], the last ones in
+// `last`, and what each step adds in `values` [slots, Hv, chunk, V]; with DeltaConfig::backward the
+// inverses, too. Gives what the steps take of the state before the chunk [slots, Hv, chunk, K].
+template <class T, class U>
+Tensor<T, 4> launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
+                          const Tensor<float, 4> &inverses, const Tensor<U, 4> &kept,
+                          const Tensor<float, 4> &last);
+
+// What the specifications of both have in common.
+std::vector<ArgumentRow> inputs();
+std::vector<OptionRow> options();
+std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
+std::int64_t sequences(const Invocation &call);
+void check(const Invocation &call);
+// Extents, checks and configurations. The two launches are those that are tuned: over the states,
+// and over all chunks.
+void completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart);
 
 } // namespace sectile::delta

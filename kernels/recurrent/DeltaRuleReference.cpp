@@ -1,4 +1,4 @@
-// The delta rule on the host, step by step.
+// The delta rule and its gradients on the host, step by step.
 #include "kernels/Activations.h"
 #include "kernels/Parallel.h"
 #include "kernels/ReferenceArithmetic.h"
@@ -15,6 +15,9 @@ template <class Numbers> struct DeltaCall {
   Numbers numbers;
   std::size_t batches, length, keyHeads, heads, width, columns, count;
   Array q, k, v, beta, g, initial;
+  Array speeds, bias; // of the gate, by head: e^A_log, dt_bias
+  std::string gate;
+  Number bound, scale;
   std::vector<std::size_t> starts; // of sequences, among the steps of all batches
 
   DeltaCall(Numbers numbers, const Invocation &call, std::span<const HostArray> inputs)
@@ -33,18 +36,19 @@ template <class Numbers> struct DeltaCall {
       if (options.flag("allow_negative"))
         b *= 2;
     }
-    const Array logs = numbers.load(inputs[5]), bias = numbers.load(inputs[6]);
-    const std::string &gate = options.choice("gate");
-    const auto bound = static_cast<Number>(options.number("lower_bound"));
+    speeds = numbers.load(inputs[5]);
+    for (Number &speed : speeds)
+      speed = std::exp(speed);
+    bias = numbers.load(inputs[6]);
+    gate = options.choice("gate");
+    bound = static_cast<Number>(options.number("lower_bound"));
     if (g.empty() && gate != "none")
       g.resize(beta.size());
-    for (std::size_t i = 0; i < g.size() && gate != "none"; ++i) {
-      const std::size_t head = i % heads;
-      const Number x = g[i] + (bias.empty() ? 0 : bias[head]),
-                   speed = logs.empty() ? 1 : std::exp(logs[head]);
-      g[i] =
-          gate == "softplus" ? -speed * activateNumber(x) : bound * activation::logistic(speed * x);
-    }
+    for (std::size_t i = 0; i < g.size(); ++i)
+      g[i] = decayed(i, g[i]);
+    scale = options.given("scale") ? static_cast<Number>(options.number("scale"))
+            : width                ? static_cast<Number>(1 / std::sqrt(static_cast<double>(width)))
+                                   : 0;
     if (call.has("cu_seqlens"))
       for (const std::int32_t start : inputs[8].as<std::int32_t>())
         starts.push_back(static_cast<std::size_t>(start));
@@ -56,8 +60,16 @@ template <class Numbers> struct DeltaCall {
   static std::size_t size(const Invocation &call, const char *axis) {
     return static_cast<std::size_t>(call.extent(axis));
   }
-  static Number activateNumber(Number x) {
+  static Number softplus(Number x) {
     return std::max<Number>(x, 0) + std::log1p(std::exp(-std::abs(x)));
+  }
+  Number speed(std::size_t i) const { return speeds.empty() ? 1 : speeds[i % heads]; }
+  // What the gate adds up, of an element of g.
+  Number raw(std::size_t i, Number x) const { return bias.empty() ? x : x + bias[i % heads]; }
+  Number decayed(std::size_t i, Number x) const {
+    if (gate == "softplus")
+      return -speed(i) * softplus(raw(i, x));
+    return gate == "sigmoid" ? bound * activation::logistic(speed(i) * raw(i, x)) : x;
   }
 
   void normalise(Array &rows) const {
@@ -93,6 +105,11 @@ template <class Numbers> struct DeltaCall {
   }
 };
 
+// Of the gradient of an input that has a type of its own.
+template <class Numbers> DType typeOf(const Numbers &numbers, const HostArray &input) {
+  return numbers.statistics == DType::float64 ? DType::float64 : input.dtype;
+}
+
 } // namespace
 
 std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
@@ -101,9 +118,6 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
   return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const DeltaCall all(numbers, call, inputs);
-    const auto scale = call.options.given("scale")
-                           ? static_cast<Number>(call.options.number("scale"))
-                           : static_cast<Number>(1 / std::sqrt(static_cast<double>(all.width)));
     const std::size_t size = all.width * all.columns;
     std::vector<Number> o(all.v.size()), last(all.count * all.heads * size);
     if (!all.initial.empty())
@@ -115,11 +129,127 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
         Number *const output = o.data() + (t * all.heads + head) * all.columns;
         all.step(t, head, last.data() + at * size, output);
         for (std::size_t e = 0; e < all.columns; ++e)
-          output[e] *= all.width ? scale : 0;
+          output[e] *= all.scale;
       }
     });
     const Shape state{call.extent("N"), call.extent("Hv"), call.extent("K"), call.extent("V")};
     return std::vector{numbers.pack(numbers.result, inputs[2].shape, o),
                        numbers.pack(numbers.statistics, state, last)};
+  });
+}
+
+std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &call,
+                                                           std::span<const HostArray> inputs,
+                                                           Arithmetic arithmetic) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    using Array = std::vector<Number>;
+    const DeltaCall all(numbers, call, inputs);
+    const Array output = numbers.load(inputs[9]);
+    const std::size_t width = all.width, columns = all.columns, size = width * columns;
+    Array slopes = numbers.load(inputs[10]); // of the states
+    slopes.resize(all.count * all.heads * size);
+    const std::size_t group = all.keyHeads ? all.heads / all.keyHeads : 0;
+    Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), dbeta(all.beta.size()),
+        dg(all.beta.size());
+    // Heads that share keys one after another.
+    parallelFor(static_cast<std::int64_t>(all.count * all.keyHeads), [&](std::int64_t index) {
+      const std::size_t sequence = static_cast<std::size_t>(index) / all.keyHeads,
+                        shared = static_cast<std::size_t>(index) % all.keyHeads,
+                        first = all.starts[sequence], end = all.starts[sequence + 1];
+      for (std::size_t head = shared * group; head < (shared + 1) * group; ++head) {
+        const std::size_t at = sequence * all.heads + head;
+        std::vector<Array> states(1, Array(size));
+        if (!all.initial.empty())
+          std::copy_n(all.initial.begin() + static_cast<std::ptrdiff_t>(at * size), size,
+                      states[0].begin());
+        Array unused(columns);
+        for (std::size_t t = first; t < end; ++t) {
+          Array next = states.back();
+          all.step(t, head, next.data(), unused.data());
+          states.push_back(std::move(next));
+        }
+        Number *const slope = slopes.data() + at * size;
+        for (std::size_t t = end; t-- > first;) {
+          const Array &before = states[t - first], &after = states[t - first + 1];
+          const std::size_t row = t * all.heads + head, key = (t * all.keyHeads + shared) * width;
+          const Number decay = all.g.empty() ? 1 : std::exp(all.g[row]);
+          for (std::size_t e = 0; e < columns; ++e) {
+            const Number out = all.scale * output[row * columns + e];
+            Number known = 0, ofAdded = 0;
+            for (std::size_t d = 0; d < width; ++d) {
+              dq[key + d] += after[d * columns + e] * out;
+              slope[d * columns + e] += numbers.store(all.q[key + d] * out);
+              known += all.k[key + d] * decay * before[d * columns + e];
+              ofAdded += all.k[key + d] * slope[d * columns + e];
+            }
+            known = numbers.store(known);
+            ofAdded = numbers.store(ofAdded);
+            const Number missing = all.v[row * columns + e] - known,
+                         added = numbers.store(all.beta[row] * missing),
+                         ofKnown = numbers.store(-all.beta[row] * ofAdded);
+            dbeta[row] += ofAdded * missing;
+            dv[row * columns + e] = -ofKnown;
+            for (std::size_t d = 0; d < width; ++d) {
+              Number &own = slope[d * columns + e];
+              const Number state = decay * before[d * columns + e];
+              dk[key + d] += own * added + state * ofKnown;
+              own += numbers.store(all.k[key + d] * ofKnown);
+              dg[row] += own * state;
+              own *= decay;
+            }
+          }
+        }
+      }
+    });
+
+    // From the numbers that the steps took back to the inputs.
+    if (call.options.flag("qk_l2norm"))
+      for (auto [gradient, normal, input] : {std::tuple{&dq, &all.q, 0}, {&dk, &all.k, 1}}) {
+        const Array raw = numbers.load(inputs[static_cast<std::size_t>(input)]);
+        for (std::size_t row = 0; row < raw.size(); row += width) {
+          Number squares = 0, along = 0;
+          for (std::size_t d = row; d < row + width; ++d) {
+            squares += raw[d] * raw[d];
+            along += (*gradient)[d] * (*normal)[d];
+          }
+          const Number factor = 1 / std::sqrt(squares + static_cast<Number>(1e-6));
+          for (std::size_t d = row; d < row + width; ++d)
+            (*gradient)[d] = ((*gradient)[d] - (*normal)[d] * along) * factor;
+        }
+      }
+    for (std::size_t i = 0; i < dbeta.size(); ++i) {
+      const Number factor = call.options.flag("allow_negative") ? 2 : 1,
+                   value = all.beta[i] / factor;
+      dbeta[i] *= factor * (call.options.flag("beta_sigmoid") ? value * (1 - value) : 1);
+    }
+    Array ofLogs(all.heads), ofBias(all.heads);
+    const Array g = numbers.load(inputs[4]);
+    for (std::size_t i = 0; i < dg.size() && all.gate != "none"; ++i) {
+      const Number raw = all.raw(i, g.empty() ? 0 : g[i]), speed = all.speed(i);
+      if (all.gate == "softplus") {
+        ofLogs[i % all.heads] += all.g[i] * dg[i];
+        dg[i] *= -speed * activation::logistic(raw);
+      } else {
+        const Number value = activation::logistic(speed * raw);
+        dg[i] *= all.bound * value * (1 - value) * speed;
+        ofLogs[i % all.heads] += dg[i] * raw;
+      }
+      ofBias[i % all.heads] += dg[i];
+    }
+    auto result = [&](std::size_t input, const Array &values) {
+      return numbers.pack(numbers.result, inputs[input].shape, values);
+    };
+    auto optional = [&](std::size_t input, const Array &values) {
+      return call.tensors[input].present
+                 ? numbers.pack(input == 4 ? typeOf(numbers, inputs[4]) : numbers.statistics,
+                                inputs[input].shape, values)
+                 : HostArray();
+    };
+    return std::vector{
+        result(0, dq),       result(1, dk),
+        result(2, dv),       numbers.pack(typeOf(numbers, inputs[3]), inputs[3].shape, dbeta),
+        optional(4, dg),     optional(5, ofLogs),
+        optional(6, ofBias), optional(7, slopes)};
   });
 }

@@ -2,14 +2,10 @@
 #include "kernels/recurrent/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
-  return {linearRecurrenceSpec(),
-          linearRecurrenceBackwardSpec(),
-          deltaRuleSpec(),
-          deltaStepSpec(),
-          rnnSpec(),
-          rnnBackwardSpec(),
-          gruSpec(),
-          gruBackwardSpec(),
-          lstmSpec(),
+  return {linearRecurrenceSpec(), linearRecurrenceBackwardSpec(),
+          deltaRuleSpec(),        deltaRuleBackwardSpec(),
+          deltaStepSpec(),        rnnSpec(),
+          rnnBackwardSpec(),      gruSpec(),
+          gruBackwardSpec(),      lstmSpec(),
           lstmBackwardSpec()};
 }

@@ -7,6 +7,7 @@ namespace sectile {
 KernelSpec linearRecurrenceSpec();
 KernelSpec linearRecurrenceBackwardSpec();
 KernelSpec deltaRuleSpec();
+KernelSpec deltaRuleBackwardSpec();
 KernelSpec deltaStepSpec();
 KernelSpec rnnSpec();
 KernelSpec rnnBackwardSpec();
@@ -23,6 +24,8 @@ std::vector<HostArray> linearRecurrenceBackwardReference(const Invocation &,
                                                          Arithmetic);
 std::vector<HostArray> deltaRuleReference(const Invocation &, std::span<const HostArray> inputs,
                                           Arithmetic);
+std::vector<HostArray> deltaRuleBackwardReference(const Invocation &,
+                                                  std::span<const HostArray> inputs, Arithmetic);
 // `cell` is one of cells::Cell.
 std::vector<HostArray> cellReference(const Invocation &, int cell,
                                      std::span<const HostArray> inputs, Arithmetic);

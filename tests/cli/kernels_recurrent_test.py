@@ -25,6 +25,9 @@ def test_delta_rule():
     options = ("--opt", "gate=softplus", "beta_sigmoid=true", "state_layout=vk")
     run("delta_rule", ["q", "k", "v", "beta", "g", "cu_seqlens"], *options, outputs=["o", "final_state=h"])
     assert read_npy("o")[1] == (1, 20, 2, 24) and read_npy("h")[1] == (2, 2, 24, 16)
+    write_floats("do", "<f2", 1, 20, 2, 24)
+    run("delta_rule_backward", ["q", "k", "v", "beta", "g", "cu_seqlens", "do"], *options, outputs=["dk", "dg"])
+    assert read_npy("dk")[1] == (1, 20, 1, 16) and read_npy("dg")[1] == (1, 20, 2)
 
 
 def test_delta_step():

@@ -29,8 +29,17 @@ template <class T> struct DeltaRuleOutputs {
   Tensor<float, 4> final_state; // [N, Hv, K, V]
 };
 
+// None of inputs that are not given.
+template <class T> struct DeltaRuleGradients {
+  Tensor<T, 4> dq, dk, dv;
+  AnyTensor dbeta; // as beta
+  std::optional<AnyTensor> dg = {};
+  std::optional<Tensor<float, 1>> dA_log = {}, ddt_bias = {};
+  std::optional<Tensor<float, 4>> dinitial_state = {};
+};
+
 namespace detail {
-NamedTensors runDeltaRule(const Stream &stream, NamedTensors inputs,
+NamedTensors runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
                           const DeltaRuleOptions &options, const NamedTensors &outputs);
 }
 
@@ -45,10 +54,41 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
   NamedTensors given;
   if (to)
     given = {{"o", to->o}, {"final_state", to->final_state}};
-  const NamedTensors out =
-      detail::runDeltaRule(stream, {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}}, options, given);
+  const NamedTensors out = detail::runDeltaRule(
+      stream, false, {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}}, options, given);
   return {out.at("o").template as<std::remove_const_t<T>, 4>(),
           out.at("final_state").as<float, 4>()};
+}
+
+// Its gradients for dO [B, T, Hv, V], and dfinal_state where the final state has a gradient. Of
+// `to`, gradients that are none are allocated.
+template <class T>
+DeltaRuleGradients<std::remove_const_t<T>>
+delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInput<T, 4> &k,
+                    const detail::KernelInput<T, 4> &v, const AnyTensor &beta,
+                    const detail::KernelInput<T, 4> &dO, const DeltaRuleOptions &options = {},
+                    const std::optional<AnyTensor> &dfinal_state = {},
+                    const detail::KernelTo<DeltaRuleGradients<std::remove_const_t<T>>> &to = {}) {
+  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}, {"beta", beta}, {"do", dO}}, given;
+  detail::addTensor(inputs, "dfinal_state", dfinal_state);
+  if (to) {
+    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}, {"dbeta", to->dbeta}};
+    detail::addTensor(given, "dg", to->dg);
+    detail::addTensor(given, "dA_log", to->dA_log);
+    detail::addTensor(given, "ddt_bias", to->ddt_bias);
+    detail::addTensor(given, "dinitial_state", to->dinitial_state);
+  }
+  const NamedTensors out = detail::runDeltaRule(stream, true, std::move(inputs), options, given);
+  using Element = std::remove_const_t<T>;
+  const auto dg = out.find("dg");
+  return {out.at("dq").as<Element, 4>(),
+          out.at("dk").as<Element, 4>(),
+          out.at("dv").as<Element, 4>(),
+          out.at("dbeta"),
+          dg == out.end() ? std::nullopt : std::optional(dg->second),
+          detail::tensorIn<float, 1>(out, "dA_log"),
+          detail::tensorIn<float, 1>(out, "ddt_bias"),
+          detail::tensorIn<float, 4>(out, "dinitial_state")};
 }
 
 // Causal convolution along time ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// delta_rule against its reference, which goes step by step.
+// delta_rule and its gradients against their references, which go step by step.
 #include "KernelTest.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
@@ -18,47 +18,64 @@ SECTILE_INSTANTIATE_ON(DeltaRuleElsewhere, "interpreter,virtual:gfx942,virtual:g
 namespace {
 
 using Names = std::vector<std::string>;
-const char *const forward = "delta_rule";
+const char *const forward = "delta_rule", *const backward = "delta_rule_backward";
 const Names gated{"g", "initial_state"}, packed{"g", "initial_state", "cu_seqlens"};
+
+Names withGradient(Names names, const char *kernel) {
+  if (kernel == backward && !names.empty())
+    names.push_back("dfinal_state");
+  return names;
+}
 
 } // namespace
 
 TEST_P(DeltaRule, OfAllDtypes) {
-  for (const Names &with : {Names{}, gated, packed})
-    for (const char *dtype : {"bf16", "f16", "f32", "bf16,beta=bf16,g=bf16", "f16,g=f16"})
-      expectRight(device, {forward, {}, {}, with, dtype});
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  for (const char *kernel : {forward, backward})
+    for (const Names &with : {Names{}, gated, packed})
+      for (const char *dtype : {"bf16", "f16", "f32", "bf16,beta=bf16,g=bf16", "f16,g=f16"})
+        expectRight(device, {kernel, {}, {}, withGradient(with, kernel), dtype});
 }
 
 TEST_P(DeltaRule, OfAllLengths) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
-  for (std::int64_t length : {0, 1, 15, 16, 17, 33, 64, 65, 200})
-    for (const Names &with : {gated, packed})
-      expectRight(device, {forward, {{"T", length}}, {}, with, "bf16"});
+  for (const char *kernel : {forward, backward})
+    for (std::int64_t length : {0, 1, 15, 16, 17, 33, 64, 65, 200})
+      for (const Names &with : {gated, packed})
+        expectRight(device, {kernel,
+                             {{"T", length}, {"Hk", 1}, {"Hv", 2}},
+                             {},
+                             withGradient(with, kernel),
+                             "bf16"});
 }
 
 TEST_P(DeltaRule, OfAllChunks) {
-  for (std::int64_t chunk : {16, 32, 64})
-    for (const char *dtype : {"bf16", "f32"})
-      for (const Names &with : {gated, packed})
-        expectRight(device, {forward,
-                             {{"T", 150}, {"Hk", 1}, {"Hv", 2}},
-                             {},
-                             with,
-                             dtype,
-                             {{"chunk", chunk}, {"dv", 16}, {"columns", 32}}});
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (const char *kernel : {forward, backward})
+    for (std::int64_t chunk : {16, 32, 64})
+      for (const char *dtype : {"bf16", "f32"})
+        for (const Names &with : {gated, packed})
+          expectRight(device, {kernel,
+                               {{"T", 150}, {"Hk", 1}, {"Hv", 2}},
+                               {},
+                               withGradient(with, kernel),
+                               dtype,
+                               {{"chunk", chunk}, {"dv", 16}, {"columns", 32}}});
 }
 
 TEST_P(DeltaRule, OfAllWidths) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
-  for (const auto &[width, values] : {std::pair(1, 33), {17, 1}, {64, 64}, {130, 33}, {256, 48}})
-    expectRight(device, {forward,
-                         {{"T", 70}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", values}},
-                         {},
-                         gated,
-                         "bf16"});
+  for (const char *kernel : {forward, backward})
+    for (const auto &[width, values] : {std::pair(1, 33), {17, 1}, {64, 64}, {130, 33}, {256, 48}})
+      expectRight(device, {kernel,
+                           {{"T", 70}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", values}},
+                           {},
+                           withGradient(gated, kernel),
+                           "bf16"});
 }
 
 TEST_P(DeltaRule, OptionsAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const Assignments &options :
        {Assignments{{"scale", "0.3"}, {"state_layout", "vk"}},
         {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}},
@@ -67,34 +84,43 @@ TEST_P(DeltaRule, OptionsAndStrides) {
     Names with = packed;
     if (options[0].first == "gate")
       with.insert(with.end(), {"A_log", "dt_bias"});
-    for (const char *dtype : {"bf16", "f32"})
-      expectRight(device, {forward, {}, options, with, dtype});
+    for (const char *kernel : {forward, backward})
+      for (const char *dtype : {"bf16", "f32"})
+        expectRight(device, {kernel, {}, options, withGradient(with, kernel), dtype});
   }
   expectRight(device, {forward, {}, {{"gate", "softplus"}}, {"g"}, "f16"});
-  expectRight(device, {forward, {}, {}, {"A_log", "dt_bias"}, "bf16"});
+  for (const char *kernel : {forward, backward})
+    expectRight(device, {kernel, {}, {}, {"A_log", "dt_bias"}, "bf16"});
   expectRightWithStrides(device, {forward, {{"B", 2}}, {{"state_layout", "vk"}}, gated, "bf16"});
   expectRightWithStrides(device, {forward, {}, {}, packed, "f16"});
+  expectRightWithStrides(device, {backward, {}, {}, packed, "bf16"});
 }
 
 TEST_P(DeltaRuleElsewhere, Works) {
-  for (const char *dtype : {"bf16", "f16"})
-    for (const Names &with : {gated, packed})
-      expectRight(device, {forward, {{"Hk", 1}, {"Hv", 2}}, {{"qk_l2norm", "true"}}, with, dtype});
+  for (const char *kernel : {forward, backward})
+    for (const char *dtype : {"bf16", "f16"})
+      for (const Names &with : {gated, packed})
+        expectRight(device, {kernel,
+                             {{"Hk", 1}, {"Hv", 2}},
+                             {{"qk_l2norm", "true"}},
+                             withGradient(with, kernel),
+                             dtype});
 }
 
 // Strong decays, and decays to nothing in the middle of chunks.
 TEST_P(DeltaRule, ForgetsAll) {
-  for (const char *dtype : {"f32", "bf16"}) {
-    KernelCase test{forward, {{"T", 80}}, {}, gated, dtype};
-    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
-      auto logs = inputs[call.index("g")].as<float>();
-      for (std::size_t i = 0; i < logs.size(); ++i)
-        logs[i] = i % 7 == 3   ? -std::numeric_limits<float>::infinity()
-                  : i % 5 == 1 ? -60.0f
-                               : logs[i];
-    };
-    expectRight(device, test);
-  }
+  for (const char *kernel : {forward, backward})
+    for (const char *dtype : {"f32", "bf16"}) {
+      KernelCase test{kernel, {{"T", 80}}, {}, gated, dtype};
+      test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+        auto logs = inputs[call.index("g")].as<float>();
+        for (std::size_t i = 0; i < logs.size(); ++i)
+          logs[i] = i % 7 == 3   ? -std::numeric_limits<float>::infinity()
+                    : i % 5 == 1 ? -60.0f
+                                 : logs[i];
+      };
+      expectRight(device, test);
+    }
 }
 
 // The same key at each step, fully replaced: powers of the triangle are as large as 2^60, and the
@@ -166,7 +192,7 @@ TEST(DeltaRuleErrors, SayWhatIsWrong) {
   EXPECT_THAT(refusal({forward, {{"N1", 1}}, {}, {"cu_seqlens"}}),
               HasSubstr("q has steps, but there is no sequence"));
   EXPECT_THAT(refusal({forward, {{"N", 3}}, {}, {"initial_state"}}),
-              HasSubstr("initial_state has 3 states, but there are 1 sequences"));
+              HasSubstr("there are 3 states, but 1 sequences"));
   EXPECT_THAT(refusal({forward, {}, {{"gate", "none"}}, {"g", "A_log"}}),
               HasSubstr("A_log is the gate's: option 'gate' cannot be none with it"));
 }

@@ -1,6 +1,7 @@
 // How many bytes each kernel of the registry reads of each input, and that its accesses are
 // coalesced and meet no bank conflicts, at its own configuration. A kernel that is not here fails a
 // test. What options and optional inputs add is in the families' tests of counters.
+#include "CountersOfRecurrences.h"
 #include "CountersOfTokens.h"
 #include "PagedTest.h"
 #include "kernels/conv/Launch.h"
@@ -698,121 +699,6 @@ const std::vector<Expectation> &attentions() {
                       {"k", p.bytes("k") + 2 * keys},
                       {"v", p.bytes("v") + keys},
                       {"scratch", {3 * sums, 3 * sums * p.field("warps")}}};
-       }},
-  };
-  return all;
-}
-
-/// The states at the chunks' ends, which take as much as inputs of f16 and else are f32.
-double states(const Plan &p) {
-  return p.extent("B") * p.extent("H") * p.tiles("T", "chunk") * p.extent("Dk") * p.extent("Dv") *
-         (p.call.tensors[0].dtype == DType::float16 ? 2 : 4);
-}
-
-/// What each warp reads of the units that states of f16 are in: one number for each block of them.
-double units(const Plan &p, double columns) {
-  return p.byWarps(p.extent("B") * p.extent("H") * p.tiles("T", "chunk") * columns);
-}
-
-struct Cell {
-  double gates, slots, memory;
-  /// What x gives to the gates of all steps, and the reserve.
-  double inputs(const Plan &p) const {
-    return p.extent("T") * p.extent("B") * gates * p.extent("H") * 4;
-  }
-};
-Cell cellOf(const Plan &p) {
-  const std::string &name = p.call.kernel->name;
-  return name.starts_with("rnn")   ? Cell{1, 1, 0}
-         : name.starts_with("gru") ? Cell{3, 4, 0}
-                                   : Cell{4, 5, 1};
-}
-
-const std::vector<Expectation> &recurrences() {
-  const std::map<std::string, std::int64_t> network{
-      {"T", 4}, {"B", 32}, {"I", 64}, {"H", 64}, {"...", 1}};
-  static const std::vector<Expectation> all{
-      {{"linear_recurrence"},
-       {{"B", 1}, {"H", 2}, {"T", 256}, {"Dk", 64}, {"Dv", 64}},
-       [](const Plan &p) {
-         const double columns = p.tiles("Dv", "dv");
-         return Reads{{"k", 2 * p.bytes("k") * columns},
-                      {"q", p.bytes("q") * columns},
-                      {"v", 2 * p.bytes("v")},
-                      {"scratch", Bytes(states(p), states(p) + units(p, columns))}};
-       }},
-      {{"linear_recurrence_backward"},
-       {{"B", 1}, {"H", 2}, {"T", 256}, {"Dk", 64}, {"Dv", 64}},
-       [](const Plan &p) {
-         const double columns = p.tiles("Dv", "dv");
-         return Reads{{"k", p.bytes("k") * (columns + 1)},
-                      {"q", p.bytes("q") * (columns + 1)},
-                      {"v", 2 * p.bytes("v")},
-                      {"do", 3 * p.bytes("do")},
-                      {"scratch", Bytes(3 * states(p), 3 * states(p) + 3 * units(p, columns))}};
-       }},
-      // A chunk's keys are read for its triangle and to be multiplied by its inverse, then for each
-      // block of the states' columns, and with the outputs. What the steps add is read there too.
-      // Numbers by step lie apart by heads.
-      {.kernels = {"delta_rule"},
-       .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
-       .reads =
-           [](const Plan &p) {
-             const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
-                          chunks = p.extent("Hv") * p.tiles("T", "chunk"),
-                          read = p.bytes("k") * columns + 2 * p.bytes("v") +
-                                 chunks * p.extent("K") * p.extent("V") * 4,
-                          numbers = chunks * (p.field("chunk") * 4 + sector) * (columns + 1) *
-                                    p.field("warps");
-             return Reads{{"q", p.bytes("q") * blocks},
-                          {"k", p.bytes("k") * (2 + columns + blocks)},
-                          {"v", p.bytes("v")},
-                          {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
-                          {"scratch", {read, read + numbers}}};
-           },
-       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
-      // States by the copy that comes before, and by the programs that have their rows; a step's
-      // key and query by each of these, and by each of the heads that share them.
-      {{"delta_step"},
-       {{"B", 2}, {"T", 1}, {"Hk", 2}, {"Hv", 4}, {"K", 128}, {"V", 128}, {"P", 2}},
-       [](const Plan &p) {
-         const double programs = p.tiles("V", "dv"), group = p.extent("Hv") / p.extent("Hk");
-         return Reads{{"q", {p.bytes("q"), p.bytes("q") * programs * group * p.field("warps")}},
-                      {"k", {p.bytes("k"), p.bytes("k") * programs * group * p.field("warps")}},
-                      {"v", few(p.byWarps(p.extent("B") * p.extent("Hv") * programs))},
-                      {"state", p.bytes("state")},
-                      {"state_out", p.bytes("state_out")}};
-       }},
-      // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
-      // the state, w_hh in each program and what x gives.
-      {{"rnn", "gru", "lstm"},
-       network,
-       [](const Plan &p) {
-         const Cell cell = cellOf(p);
-         const double state = p.extent("B") * p.extent("H"), programs = p.tiles("B", "b"),
-                      steps = p.extent("T");
-         return Reads{
-             {"x", p.bytes("x") * cell.gates},
-             {"w_ih", p.bytes("w_ih") * steps * p.extent("B") / 64},
-             {"w_hh", steps * programs * p.bytes("w_hh")},
-             {"reserve", cell.inputs(p)},
-             {"scratch", steps * state * ((cell.gates == 3 ? 2 : 1) * 2 + cell.memory * 4)}};
-       }},
-      // From the last step on; then the products of all steps for dx, dw_ih and dw_hh.
-      {{"rnn_backward", "gru_backward", "lstm_backward"},
-       network,
-       [](const Plan &p) {
-         const Cell cell = cellOf(p);
-         const double state = p.extent("B") * p.extent("H"), programs = p.tiles("B", "b"),
-                      steps = p.extent("T"), sums = cell.inputs(p) / 2;
-         return Reads{{"dy", steps * state * 2},
-                      {"reserve", state * 4 * (steps * cell.slots + (steps - 1) * cell.memory)},
-                      {"w_hh", (steps - 1) * programs * p.bytes("w_hh")},
-                      {"w_ih", p.bytes("w_ih") * steps * p.extent("B") / 64},
-                      {"x", p.bytes("x") * cell.gates},
-                      {"y", (steps - 1) * state * 2 * (cell.gates + (cell.gates == 3 ? 1 : 0))},
-                      {"scratch", (steps - 1) * sums / steps +
-                                      steps * state * 4 * (1 + cell.memory) + 3 * sums}};
        }},
   };
   return all;

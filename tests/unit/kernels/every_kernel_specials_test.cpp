@@ -15,6 +15,8 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
   // products of matrices, where 0 * NaN is NaN.
   if (kernel == "linear_recurrence_backward")
     return {"dk", "dv"};
+  if (kernel == "delta_rule_backward")
+    return {"dk", "dv", "dbeta"};
   if (kernel == "stick_breaking_attention_backward")
     return {"dk"};
   if (nan)

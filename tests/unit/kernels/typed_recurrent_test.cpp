@@ -196,14 +196,11 @@ TEST_P(Typed, DeltaRule) {
                             {"A_log", speed}, {"dt_bias", bias}, {"cu_seqlens", starts}};
   for (const auto &[gate, name] :
        {std::pair{DecayGate::softplus, "softplus"}, {DecayGate::sigmoid, "sigmoid"}}) {
-    const NamedTensors named = run_kernel(stream, "delta_rule", inputs,
-                                          {{"scale", "0.5"},
-                                           {"qk_l2norm", "true"},
-                                           {"gate", name},
-                                           {"lower_bound", "-2"},
-                                           {"beta_sigmoid", "true"},
-                                           {"allow_negative", "true"},
-                                           {"state_layout", "vk"}});
+    const KernelOptions words{{"scale", "0.5"},         {"qk_l2norm", "true"},
+                              {"gate", name},           {"lower_bound", "-2"},
+                              {"beta_sigmoid", "true"}, {"allow_negative", "true"},
+                              {"state_layout", "vk"}};
+    const NamedTensors named = run_kernel(stream, "delta_rule", inputs, words);
     const DeltaRuleOptions options{.g = g,
                                    .scale = 0.5,
                                    .qk_l2norm = true,
@@ -221,6 +218,32 @@ TEST_P(Typed, DeltaRule) {
     for (const auto &out : {delta_rule(stream, q, k, v, beta, options), to}) {
       expectSame(out.o, named, "o");
       expectSame(out.final_state, named, "final_state");
+    }
+
+    const auto dO = numbers<half>({1, 20, 2, 24}, 9);
+    NamedTensors all = inputs;
+    all.emplace("do", dO);
+    all.emplace("dfinal_state", state);
+    const NamedTensors gradients = run_kernel(stream, "delta_rule_backward", all, words);
+    const DeltaRuleGradients<half> given{.dq = room<half>({1, 20, 1, 16}),
+                                         .dk = room<half>({1, 20, 1, 16}),
+                                         .dv = room<half>({1, 20, 2, 24}),
+                                         .dbeta = room({1, 20, 2}),
+                                         .dg = room<half>({1, 20, 2}),
+                                         .dA_log = room({2}),
+                                         .ddt_bias = room({2}),
+                                         .dinitial_state = room({2, 2, 24, 16})};
+    expectPlace(delta_rule_backward(stream, q, k, v, beta, dO, options, state, given).dq, given.dq);
+    for (const auto &out :
+         {delta_rule_backward(stream, q, k, v, beta, dO, options, state), given}) {
+      expectSame(out.dq, gradients, "dq");
+      expectSame(out.dk, gradients, "dk");
+      expectSame(out.dv, gradients, "dv");
+      expectSame(out.dbeta.as<float, 3>(), gradients, "dbeta");
+      expectSame(out.dg.value().as<half, 3>(), gradients, "dg");
+      expectSame(out.dA_log.value(), gradients, "dA_log");
+      expectSame(out.ddt_bias.value(), gradients, "ddt_bias");
+      expectSame(out.dinitial_state.value(), gradients, "dinitial_state");
     }
   }
   EXPECT_THAT(message<LaunchError>([&] {

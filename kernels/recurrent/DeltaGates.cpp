@@ -1,0 +1,170 @@
+// The numbers by step and head of the delta rule, and their gradients.
+#include "kernels/recurrent/DeltaGates.h"
+#include "kernels/Activations.h"
+#include "kernels/recurrent/LinearRecurrence.h"
+
+using namespace sectile;
+using namespace sectile::delta;
+
+namespace {
+
+struct GateConfig {
+  int steps = 64, heads = 16, warps = 4;
+  GateForm form = GateForm::same;
+  bool x = true, a_log = false, dt_bias = false; // given
+};
+SECTILE_CONFIG(GateConfig, steps, heads, warps, form, x, a_log, dt_bias)
+
+// Some steps and heads: the sum that the form is of, and e^A_log.
+struct Raw {
+  Tile<float> value, speed;
+};
+template <class T>
+Raw rawOf(const View<const T, 3> &x, const View<const float, 1> &logs,
+          const View<const float, 1> &bias, const Int &batch, const Int &block, const Int &head,
+          const GateConfig &config) {
+  Raw raw{zeros<float>(config.steps, config.heads), full<float>(1, 1, config.heads)};
+  if (config.x)
+    raw.value = cast<float>(x.at(batch).tile(config.steps, config.heads).load(block, head));
+  if (config.a_log)
+    raw.speed = exp(expand(logs.tile(config.heads).load(head), 0));
+  if (config.dt_bias)
+    raw.value += expand(bias.tile(config.heads).load(head), 0);
+  return raw;
+}
+
+template <class T>
+Kernel gates{
+    "delta_rule_gates", [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
+                           View<float, 3> y, Float factor, const GateConfig &config) {
+      auto heads = cdiv(y.extent(2), config.heads);
+      auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
+      auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
+      if (config.form == GateForm::sigmoid)
+        value = sigmoid(value);
+      else if (config.form == GateForm::softplus)
+        value = speed * activate(Activation::softplus, value);
+      else if (config.form == GateForm::bounded)
+        value = sigmoid(speed * value);
+      y.at(batch).tile(config.steps, config.heads).store(block, head, value * factor);
+    }};
+
+// dx, and sums over the program's steps for A_log and dt_bias: parts [2, programs, Hv].
+template <class T>
+Kernel gateGradients{
+    "delta_rule_gate_gradients",
+    [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
+       View<const float, 3> dy, View<T, 3> dx, View<float, 3> parts, Float factor,
+       const GateConfig &config) {
+      auto heads = cdiv(dy.extent(2), config.heads), blocks = cdiv(dy.extent(1), config.steps);
+      auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
+      const auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
+      auto gradient = dy.at(batch).tile(config.steps, config.heads).load(block, head) * factor;
+      auto ofLogs = zeros<float>(config.steps, config.heads);
+      if (config.form == GateForm::sigmoid) {
+        gradient *= sigmoid(value) * sigmoid(-value);
+      } else if (config.form == GateForm::softplus) {
+        gradient *= speed;
+        ofLogs = gradient * activate(Activation::softplus, value);
+        gradient *= sigmoid(value);
+      } else if (config.form == GateForm::bounded) {
+        const auto fast = speed * value;
+        gradient *= sigmoid(fast) * sigmoid(-fast);
+        ofLogs = gradient * fast;
+        gradient *= speed;
+      }
+      if (config.x)
+        dx.at(batch).tile(config.steps, config.heads).store(block, head, gradient);
+      if (config.form == GateForm::softplus || config.form == GateForm::bounded) {
+        auto place = batch * blocks + block;
+        parts.at(0, place).tile(config.heads).store(head, sum(ofLogs, 0));
+        parts.at(1, place).tile(config.heads).store(head, sum(gradient, 0));
+      }
+    }};
+
+Kernel gateSums{"delta_rule_gate_sums",
+                [](View<const float, 2> parts, View<float, 1> sums, const GateConfig &config) {
+                  auto head = program_id(0);
+                  auto from = parts.tile(config.steps, config.heads);
+                  auto total = zeros<float>(config.steps, config.heads);
+                  for (auto block : range(0, cdiv(parts.extent(0), config.steps)))
+                    total += from.load(block, head);
+                  sums.tile(config.heads).store(head, sum(total, 0));
+                }};
+
+GateConfig configOf(const Use &use, const GateNumbers &numbers) {
+  return {.form = numbers.form,
+          .x = use.has(numbers.name),
+          .a_log = numbers.isGate() && use.has("A_log"),
+          .dt_bias = numbers.isGate() && use.has("dt_bias")};
+}
+
+std::int64_t programs(const Use &use, const GateConfig &config) {
+  return ceilDiv(use.extent("T"), config.steps) * ceilDiv(use.extent("Hv"), config.heads);
+}
+
+DType typeOf(const Use &use, const GateNumbers &numbers) {
+  return use.has(numbers.name) ? use.call.dtype(numbers.name) : DType::float32;
+}
+
+} // namespace
+
+GateNumbers delta::strengthsOf(const Invocation &call) {
+  return {"beta", call.options.flag("beta_sigmoid") ? GateForm::sigmoid : GateForm::same,
+          call.options.flag("allow_negative") ? 2.0f : 1.0f};
+}
+
+GateNumbers delta::decaysOf(const Invocation &call) {
+  const std::string &gate = call.options.choice("gate");
+  if (gate == "softplus")
+    return {"g", GateForm::softplus, -1};
+  if (gate == "sigmoid")
+    return {"g", GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
+  return {"g", GateForm::same, 1};
+}
+
+Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
+  if (!numbers.isGiven(use.call))
+    return noTensor<float, 3>();
+  if (numbers.isPlain(use.call))
+    return use.tensor<float, 3>(numbers.name);
+  const auto result = use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
+  const GateConfig config = configOf(use, numbers);
+  for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
+    use(gates<T>, Grid(programs(use, config), use.extent("B")), use.tensor<T, 3>(numbers.name),
+        use.tensor<float, 1>("A_log"), use.tensor<float, 1>("dt_bias"), result, numbers.factor,
+        config);
+  });
+  return result;
+}
+
+Tensor<float, 3> delta::gradientOf(Use &use, const GateNumbers &numbers) {
+  if (!numbers.isGiven(use.call))
+    return noTensor<float, 3>();
+  if (numbers.isPlain(use.call))
+    return use.tensor<float, 3>("d" + std::string(numbers.name));
+  return use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
+}
+
+void delta::launchGradients(Use &use, const GateNumbers &numbers,
+                            const Tensor<float, 3> &gradient) {
+  if (!numbers.isGiven(use.call) || numbers.isPlain(use.call))
+    return;
+  const GateConfig config = configOf(use, numbers);
+  const std::int64_t heads = use.extent("Hv"),
+                     count = use.extent("B") * ceilDiv(use.extent("T"), config.steps);
+  const auto parts =
+      numbers.isGate() ? use.workspace<float, 3>({2, count, heads}) : noTensor<float, 3>();
+  for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
+    use(gateGradients<T>, Grid(programs(use, config), use.extent("B")),
+        use.tensor<T, 3>(numbers.name), use.tensor<float, 1>("A_log"),
+        use.tensor<float, 1>("dt_bias"), gradient,
+        use.tensor<T, 3>("d" + std::string(numbers.name)), parts, numbers.factor, config);
+  });
+  if (!numbers.isGate())
+    return;
+  for (int i = 0; i < 2; ++i)
+    if (const char *name = i ? "dt_bias" : "A_log"; use.has(name))
+      use(gateSums, Grid(ceilDiv(heads, config.heads)), recurrence::oneOf(parts, i),
+          use.tensor<float, 1>("d" + std::string(name)), GateConfig());
+}

@@ -1,0 +1,259 @@
+// delta_rule_backward: by chunks, with the states before them computed once more. In the terms of
+// delta_rule, with E the gradient of the state after a chunk, P the scores of queries and keys and
+// D the decay between steps:
+//   du = P^T do + (e^(G_end - G) k) E for the gradient of what the steps add, dr = X^T du,
+//   E before the chunk = e^G_end E + (scale e^G q)^T do - (X beta e^G k)^T du,
+// and dv = beta dr, dA = -dr u^T; those of q, k, beta and the decays follow from the formulas of
+// the forward pass. Only E goes from chunk to chunk, from the last on. A NaN or an infinity of a
+// step may reach the gradients of all steps of its chunk.
+#include "kernels/recurrent/DeltaRule.h"
+#include "kernels/recurrent/Family.h"
+
+using namespace sectile;
+using namespace sectile::delta;
+
+namespace {
+
+// Of each chunk: what the outputs give to the gradient of what its steps add.
+template <class T>
+Kernel outputGradients{
+    "delta_rule_output_gradients",
+    [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> g,
+       View<const std::int32_t, 1> starts, View<const T, 4> output, View<T, 4> added, Float scale,
+       const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto blocks = cdiv(output.extent(3), columns);
+      auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
+      withChunk(
+          starts, slot, q.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto shared = head / (output.extent(2) / q.extent(2));
+            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+            auto scores = scoresOf(query, key, sequence.numbers(g, head), number, scale, config);
+            auto out = sequence.rows(output, head).tile(chunk, columns).load(number, column);
+            added.at(slot, head)
+                .tile(chunk, columns)
+                .store(0, column,
+                       dot(trans(cast<T>(scores)), out, zeros<float>(chunk, columns),
+                           Precision::ieee));
+          });
+    }};
+
+// From the last chunk to the first: leaves the gradient of the state after each, and completes that
+// of what its steps add.
+template <class T>
+Kernel stateGradients{
+    "delta_rule_state_gradients",
+    [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> g,
+       View<const std::int32_t, 1> starts, View<const T, 4> output, View<const T, 4> reads,
+       View<const float, 3> remaining, View<const float, 2> whole, View<const float, 4> last,
+       View<T, 4> added, View<float, 4> gradients, View<float, 4> initial, Float scale,
+       const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto column = program_id(0), head = program_id(1), one = program_id(2);
+      const auto sequence = sequenceOf(starts, one, k.extent(1), config);
+      auto shared = head / (output.extent(2) / k.extent(2));
+      auto queries = sequence.rows(q, shared).tile(chunk, width),
+           keys = sequence.rows(k, shared).tile(chunk, width);
+      auto outputs = sequence.rows(output, head).tile(chunk, columns);
+      auto logs = sequence.numbers(g, head);
+      auto gradient = zeros<float>(width, columns);
+      if (config.dfinal_state)
+        gradient = last.at(one, head).tile(width, columns).load(0, column);
+      auto chunks = cdiv(sequence.tokens.length, chunk);
+      for (auto step : range(0, chunks)) {
+        auto number = chunks - 1 - step, slot = sequence.slot + number;
+        auto query = queries.load(number, 0), key = keys.load(number, 0);
+        auto out = outputs.load(number, column);
+        auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
+        auto to = added.at(slot, head).tile(chunk, columns);
+        auto late = expand(remaining.at(slot, head).tile(chunk).load(0), 1);
+        auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
+                         cast<std::int64_t>(head) * whole.stride(1));
+        gradients.at(slot, head).tile(width, columns).store(0, column, gradient);
+        auto all = cast<T>(dot(cast<float>(key) * late, gradient, cast<float>(to.load(0, column)),
+                               statePrecision<T>));
+        to.store(0, column, all);
+        auto before = full<float>(1, chunk);
+        if (config.g)
+          before = exp(cumsum(logs.tile(chunk).load(number), 0));
+        auto early = cast<float>(query) * expand(before * factors(query, config) * scale, 1);
+        gradient = dot(trans(cast<T>(early)), out, gradient * rest, Precision::ieee);
+        gradient -= dot(trans(read), all, zeros<float>(width, columns), Precision::ieee);
+      }
+      if (config.initial_state)
+        initial.at(one, head).tile(width, columns).store(0, column, gradient);
+    }};
+
+// Sums over the steps before each.
+Tile<float> sumBefore(const Tile<float> &x) { return cumsum(x, 0) - x; }
+
+// Of vectors x / sqrt(sum of squares + eps), whose factors these are: the gradient of x.
+template <class T>
+Tile<float> beforeNorm(const Tile<float> &gradient, const Tile<T> &rows, const Tile<float> &factor,
+                       const DeltaConfig &config) {
+  if (!config.l2norm)
+    return gradient;
+  const auto each = expand(factor, 1), normal = cast<float>(rows) * each;
+  return (gradient - normal * expand(sum(gradient * normal, 1), 1)) * each;
+}
+
+// Of one chunk and a head of the keys: all heads of the values that share it, one after another.
+template <class T>
+Kernel chunkGradients{
+    "delta_rule_gradients",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> beta,
+       View<const float, 3> g, View<const std::int32_t, 1> starts, View<const T, 4> output,
+       View<const T, 5> added, View<const float, 4> inverses, View<const float, 5> kept,
+       View<T, 4> dq, View<T, 4> dk, View<T, 4> dv, View<float, 3> dbeta, View<float, 3> dg,
+       Float scale, const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto slot = program_id(0), shared = program_id(1);
+      auto group = v.extent(2) / k.extent(2);
+      withChunk(
+          starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+            auto queryFactor = factors(query, config), keyFactor = factors(key, config);
+            auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
+                 wideKey = cast<float>(key) * expand(keyFactor, 1);
+            auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+            const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
+            auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
+                        expand(keyFactor, 0);
+            auto scores = dot(query, trans(key), square, Precision::ieee) * expand(queryFactor, 1) *
+                          expand(keyFactor, 0);
+            auto dQuery = rows, dKey = rows;
+            for (auto member : range(0, group)) {
+              auto head = shared * group + member;
+              auto logs = sequence.numbers(g, head);
+              auto decay =
+                  recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
+              auto between = recurrence::pairwise(logs, number, decays(config));
+              auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
+              auto inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
+              auto before = kept.at(0, slot, head).tile(width, columns),
+                   after = kept.at(1, slot, head).tile(width, columns);
+              auto news = added.at(0, slot, head).tile(chunk, columns),
+                   ofNews = added.at(1, slot, head).tile(chunk, columns);
+              auto from = sequence.rows(v, head).tile(chunk, columns),
+                   outs = sequence.rows(output, head).tile(chunk, columns);
+              auto to = sequence.rows(dv, head).tile(chunk, columns);
+              // Gradients of the scores and of the triangle, of beta, and of the sums of logarithms
+              // at steps (`early` by the state before the chunk, `late` by the one after).
+              auto ofScores = square, ofTriangle = square;
+              auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
+                   late = zeros<float>(chunk);
+              auto both = zeros<float>(width);
+              for (auto column : range(0, cdiv(v.extent(3), columns))) {
+                auto out = cast<float>(outs.load(number, column)),
+                     fresh = cast<float>(news.load(0, column));
+                auto state = before.load(0, column), slope = after.load(0, column);
+                auto right = dot(inverse, cast<float>(ofNews.load(0, column)),
+                                 zeros<float>(chunk, columns), statePrecision<T>);
+                to.store(number, column, right * expand(strength, 1));
+                ofBeta += sum(right * cast<float>(from.load(number, column)), 1);
+                ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
+                ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
+                both += sum(state * slope, 1);
+                auto queried =
+                    dot(out, trans(state), rows, statePrecision<T>) * (decay.fromStart * scale);
+                early += sum(queried * wideQuery, 1);
+                dQuery += queried;
+                auto known = dot(right, trans(state), rows, statePrecision<T>) * decay.fromStart;
+                auto forgotten = sum(known * wideKey, 1);
+                ofBeta -= forgotten;
+                early -= strength * forgotten;
+                dKey -= known * expand(strength, 1);
+                auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * decay.toEnd;
+                late += sum(lasting * wideKey, 1);
+                dKey += lasting;
+              }
+              auto pairs = where(i >= j, ofScores * between * scale, 0.0f),
+                   triangle = where(i > j, -ofTriangle * between, 0.0f);
+              ofBeta += sum(triangle * like, 1);
+              triangle *= expand(strength, 1);
+              dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
+              dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
+              dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
+              dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
+              sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
+              if (config.g) {
+                // A step's decay weighs on what passes it: from an earlier step, or the state
+                // before the chunk, to the step itself, a later one or the state after the chunk.
+                auto weights = where(i > j, pairs * scores + triangle * like, 0.0f);
+                auto passing = where(i > j, cumsum(weights, 0, true), 0.0f);
+                auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
+                           decay.whole * sum(both, 0);
+                sequence.numbers(dg, head).tile(chunk).store(number, all);
+              }
+            }
+            sequence.rows(dq, shared)
+                .tile(chunk, width)
+                .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
+            sequence.rows(dk, shared)
+                .tile(chunk, width)
+                .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
+          });
+    }};
+
+void apply(Use &use) {
+  const DeltaCall call(use, true);
+  const GateNumbers strengths = strengthsOf(use.call), decays = decaysOf(use.call);
+  const auto dbeta = gradientOf(use, strengths), dg = gradientOf(use, decays);
+  const std::int64_t chunk = call.states.chunk;
+  const auto inverses = use.workspace<float, 4>({call.slots, call.heads, chunk, chunk}),
+             last = use.workspace<float, 4>({call.count, call.heads, call.k, call.v});
+  // The states before the chunks, and the gradients of those after them; what steps add, and its
+  // gradients.
+  const auto kept = use.workspace<float, 5>({2, call.slots, call.heads, call.k, call.v});
+  for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
+    const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"),
+               output = use.tensor<T, 4>("do");
+    const auto values = use.workspace<T, 5>({2, call.slots, call.heads, chunk, call.v});
+    const auto added = recurrence::oneOf(values, 1);
+    const auto reads = launchStates(use, call, recurrence::oneOf(values, 0), inverses,
+                                    recurrence::oneOf(kept, 0), last);
+    use(outputGradients<T>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads), q, k,
+        call.g, call.starts, output, added, call.scale, call.wide);
+    use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,
+        call.g, call.starts, output, reads, call.remaining, call.whole,
+        use.tensor<float, 4>("dfinal_state"), added, recurrence::oneOf(kept, 1),
+        use.tensor<float, 4>("dinitial_state"), call.scale, call.states);
+    use(chunkGradients<T>, Grid(call.slots, use.call.extent("Hk")), q, k, use.tensor<T, 4>("v"),
+        call.beta, call.g, call.starts, output, values, inverses, kept, use.tensor<T, 4>("dq"),
+        use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"), dbeta, dg, call.scale, call.wide);
+  });
+  launchGradients(use, strengths, dbeta);
+  launchGradients(use, decays, dg);
+}
+
+} // namespace
+
+KernelSpec sectile::deltaRuleBackwardSpec() {
+  KernelSpec spec;
+  spec.name = "delta_rule_backward";
+  spec.summary = "gradients of delta_rule";
+  spec.add_arguments(inputs());
+  spec.add_arguments({{"do: [B, T, Hv, V] like q", "gradient of o"},
+                      {"dfinal_state?: [N, Hv, K, V] f32",
+                       "gradient of final_state; zeros if left out",
+                       {.stored = storedStates}}});
+  spec.add_gradients({"q", "k", "v", "beta", "g", "A_log", "dt_bias", "initial_state"});
+  spec.add_options(delta::options());
+  completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
+  spec.reference = deltaRuleBackwardReference;
+  spec.factor = 4; // as delta_rule, and the gradients of the states are such sums again
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    const DType dtype = call.tensors[0].dtype;
+    const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
+    const bool isWide = call.extent("K") > 128;
+    return Config{{"chunk", isHalf && !isWide && call.extent("T") > 16 ? 32 : 16},
+                  {"dv", isWide ? 16 : 32},
+                  {"warps", 4},
+                  {"columns", isWide ? 16 : 32},
+                  {"chunk_warps", isHalf ? 8 : 4}};
+  };
+  spec.apply = apply;
+  return spec;
+}
