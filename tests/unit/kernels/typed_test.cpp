@@ -643,52 +643,6 @@ TEST_P(Typed, LinearCrossEntropy) {
   }
 }
 
-TEST_P(Typed, DeltaRule) {
-  const auto q = numbers<half>({1, 20, 1, 16}), k = numbers<half>({1, 20, 1, 16}, 2),
-             v = numbers<half>({1, 20, 2, 24}, 3);
-  const auto beta = numbers({1, 20, 2}, 4);
-  const auto g = numbers<half>({1, 20, 2}, 5);
-  const auto speed = numbers({2}, 6), bias = numbers({2}, 7);
-  const auto state = numbers({2, 2, 24, 16}, 8);
-  const auto starts = tensor(device.upload(std::vector<std::int32_t>{0, 7, 20}), {3});
-  const NamedTensors inputs{{"q", q},         {"k", k},          {"v", v},
-                            {"beta", beta},   {"g", g},          {"initial_state", state},
-                            {"A_log", speed}, {"dt_bias", bias}, {"cu_seqlens", starts}};
-  for (const auto &[gate, name] :
-       {std::pair{DecayGate::softplus, "softplus"}, {DecayGate::sigmoid, "sigmoid"}}) {
-    const NamedTensors named = run_kernel(stream, "delta_rule", inputs,
-                                          {{"scale", "0.5"},
-                                           {"qk_l2norm", "true"},
-                                           {"gate", name},
-                                           {"lower_bound", "-2"},
-                                           {"beta_sigmoid", "true"},
-                                           {"allow_negative", "true"},
-                                           {"state_layout", "vk"}});
-    const DeltaRuleOptions options{.g = g,
-                                   .scale = 0.5,
-                                   .qk_l2norm = true,
-                                   .gate = gate,
-                                   .lower_bound = -2,
-                                   .A_log = speed,
-                                   .dt_bias = bias,
-                                   .beta_sigmoid = true,
-                                   .allow_negative = true,
-                                   .initial_state = state,
-                                   .state_vk = true,
-                                   .cu_seqlens = starts};
-    const DeltaRuleOutputs<half> to{room<half>({1, 20, 2, 24}), room({2, 2, 24, 16})};
-    expectPlace(delta_rule(stream, q, k, v, beta, options, to).o, to.o);
-    for (const auto &out : {delta_rule(stream, q, k, v, beta, options), to}) {
-      expectSame(out.o, named, "o");
-      expectSame(out.final_state, named, "final_state");
-    }
-  }
-  EXPECT_THAT(message<LaunchError>([&] {
-                delta_rule(stream, q, k, v, beta, {.gate = DecayGate::none, .A_log = speed});
-              }),
-              HasSubstr("A_log is the gate's"));
-}
-
 TEST_P(Typed, MixtureOfExperts) {
   const auto logits = numbers({6, 8});
   const auto bias = numbers({8}, 3);
