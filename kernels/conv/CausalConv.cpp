@@ -79,10 +79,10 @@ void causal::configure(KernelSpec &spec) {
   spec.small = {{"B", 1}, {"T", 40}, {"D", 20}, {"W", 4}, {"ends", 5}};
   spec.defaults = [](const Invocation &call, const std::string &target) {
     // A thread has 8 channels of some steps, and reads them once for each tap.
-    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1, 32),
+    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1, 16),
                        d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16,
                                                     t == 1 ? 256 : 128),
-                       warps = std::clamp<std::int64_t>(t * d / (16 * warpSize(target)), 1, 4);
+                       warps = std::clamp<std::int64_t>(t * d / (8 * warpSize(target)), 1, 8);
     return Config{{"t", t}, {"d", d}, {"warps", powerAtMost(warps)}};
   };
   spec.spaces = {
