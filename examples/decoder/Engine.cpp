@@ -100,8 +100,7 @@ public:
             device.allocate<float>(size(largestExtents(limits_).sequences * model.vocabulary))) {}
 
   Texts run(std::span<const Request> requests, bool logits) override;
-  Speed measure(std::span<const Request> requests) override;
-  std::vector<double> breakdown(std::int64_t sequences, std::int64_t keys) override;
+  Speed measure(std::int64_t sequences, std::int64_t keys, std::int64_t steps) override;
   void prepareAll() override {
     for (const Extents &extents : allExtents(limits_)) {
       const Plan plan = makePlan(extents);
@@ -124,7 +123,9 @@ private:
   void step(const Plan &plan, std::optional<Work> only = {}) const;
   sc::Graph capture(const Plan &plan, std::optional<Work> only = {}) const;
   void fill(const Plan &plan, std::span<const Part> parts) const;
-  Plan &runStep(std::span<const Part> parts);
+  Extents extentsOf(std::span<const Part> parts) const;
+  std::span<const std::int32_t> runStep(const Plan &plan, std::span<const Part> parts) const;
+  double promptRate(std::int64_t keys);
   void check(std::span<const Request> requests) const;
 
   sc::Device device_;
@@ -226,18 +227,24 @@ template <class T> void EngineOf<T>::fill(const Plan &plan, std::span<const Part
                                : static_cast<std::int32_t>(plan.extents.tokens);
 }
 
-template <class T> typename EngineOf<T>::Plan &EngineOf<T>::runStep(std::span<const Part> parts) {
+template <class T> Extents EngineOf<T>::extentsOf(std::span<const Part> parts) const {
   std::int64_t tokens = 0;
   for (const Part &part : parts)
     tokens += part.count;
-  Plan &plan = planFor(tokens == std::ssize(parts) ? decodingExtents(tokens, isUneven(parts))
-                                                   : mixedExtents(limits_, tokens));
+  return tokens == std::ssize(parts) ? decodingExtents(tokens, isUneven(parts))
+                                     : mixedExtents(limits_, tokens);
+}
+
+// Gives the next token of each part, which is valid until the plan runs again.
+template <class T>
+std::span<const std::int32_t> EngineOf<T>::runStep(const Plan &plan,
+                                                   std::span<const Part> parts) const {
   fill(plan, parts);
   plan.device.upload(plan.host, stream_);
   plan.graph->launch(stream_);
   plan.next.download(plan.hostNext, stream_);
   stream_.synchronize();
-  return plan;
+  return {plan.hostNext.data(), parts.size()};
 }
 
 template <class T> void EngineOf<T>::check(std::span<const Request> requests) const {
@@ -259,10 +266,10 @@ template <class T> Texts EngineOf<T>::run(std::span<const Request> requests, boo
   texts.logits.resize(requests.size());
   const auto vocabulary = size(model_.vocabulary);
   for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
-    const Plan &plan = runStep(parts);
+    const Plan &plan = planFor(extentsOf(parts));
+    const std::span<const std::int32_t> next = runStep(plan, parts);
     ++texts.steps;
     texts.plannedSteps += plan.extents.plans;
-    const std::span<const std::int32_t> next(plan.hostNext.data(), parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!parts[i].gives())
         continue;
@@ -286,63 +293,74 @@ template <class T> Texts EngineOf<T>::run(std::span<const Request> requests, boo
   return texts;
 }
 
-template <class T> Speed EngineOf<T>::measure(std::span<const Request> requests) {
-  check(requests);
+// Tokens a second of some prompts of so many tokens, one after another or several in a step.
+template <class T> double EngineOf<T>::promptRate(std::int64_t keys) {
   Batcher batcher(limits_);
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    batcher.add(i, requests[i]);
-  Speed speed;
-  for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
-    std::int64_t tokens = 0;
-    for (const Part &part : parts)
-      tokens += part.count;
-    const bool decodes = tokens == std::ssize(parts);
-    const std::size_t known = plans_.size();
-    const auto begin = Clock::now();
-    const Plan &plan = runStep(parts);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    // A step that made its plan has spent its time on that.
-    if (plans_.size() == known && decodes)
-      speed.tokens += tokens, ++speed.decodingSteps, speed.decodingSeconds += seconds;
-    else if (plans_.size() == known)
-      speed.promptTokens += tokens, ++speed.promptSteps, speed.promptSeconds += seconds;
-    batcher.finish(std::span<const std::int32_t>(plan.hostNext.data(), parts.size()), {});
+  const std::int64_t count = std::max<std::int64_t>(1, sc::cdiv(4 * limits_.tokens, keys));
+  for (std::int64_t i = 0; i < count; ++i) {
+    Request request{.prompt = {}, .tokens = 1, .temperature = 0, .seed = i};
+    for (std::int64_t j = 0; j < keys; ++j)
+      request.prompt.push_back(
+          static_cast<std::int32_t>((i * 7919 + j * 104729) % model_.vocabulary));
+    batcher.add(size(i), request);
   }
-  return speed;
+  double seconds = 0;
+  for (auto parts = batcher.plan(); !parts.empty(); parts = batcher.plan()) {
+    const Plan &plan = planFor(extentsOf(parts));
+    const auto begin = Clock::now();
+    const auto next = runStep(plan, parts);
+    seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    batcher.finish(next, {});
+  }
+  return static_cast<double>(count * keys) / seconds;
 }
 
 template <class T>
-std::vector<double> EngineOf<T>::breakdown(std::int64_t sequences, std::int64_t keys) {
-  // Sequences of so many keys, whatever these are.
-  const std::int64_t pages = sc::cdiv(keys, limits_.page);
-  if (sequences > limits_.sequences || sequences * pages > limits_.pages)
+Speed EngineOf<T>::measure(std::int64_t sequences, std::int64_t keys, std::int64_t steps) {
+  // A step warms up, and each step needs room for one more key.
+  const std::int64_t longest = keys + steps + 1, pages = sc::cdiv(longest, limits_.page);
+  if (sequences > limits_.sequences || longest > limits_.context ||
+      sequences * pages > limits_.pages)
     throw std::runtime_error("the cache has no room for " + std::to_string(sequences) +
-                             " sequences of " + std::to_string(keys) + " keys");
+                             " sequences of " + std::to_string(longest) + " keys");
+  Speed speed{.stepSeconds = 0, .promptRate = promptRate(keys), .kernels = 0, .of = {}};
+  // Nobody computed the keys of these sequences: they are random.
+  network_.fillCache();
   std::vector<Sequence> all(size(sequences));
   std::vector<Part> parts;
   for (std::int64_t i = 0; i < sequences; ++i) {
     Sequence &sequence = all[size(i)];
-    sequence.tokens.assign(size(keys), 0);
-    sequence.cached = keys - 1;
+    sequence.tokens.assign(size(keys + 1), 0);
+    sequence.cached = keys;
     for (std::int64_t page = 0; page < pages; ++page)
       sequence.pages.push_back(static_cast<std::int32_t>(i * pages + page));
     parts.push_back({&sequence, 1});
   }
-  const Plan &plan = planFor(decodingExtents(sequences, false));
-  fill(plan, parts);
-  plan.device.upload(plan.host, stream_);
+  const Plan &plan = planFor(extentsOf(parts));
+  runStep(plan, parts);
+  const auto begin = Clock::now();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const auto next = runStep(plan, parts);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].tokens.push_back(std::max(next[i], 0));
+      ++all[i].cached;
+    }
+  }
+  speed.stepSeconds =
+      std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(steps);
+
   const auto milliseconds = [&](const sc::Graph &graph) {
-    constexpr int rounds = 20;
     graph.launch(stream_);
-    const auto begin = stream_.record_timed();
-    for (int i = 0; i < rounds; ++i)
+    const auto from = stream_.record_timed();
+    for (std::int64_t i = 0; i < steps; ++i)
       graph.launch(stream_);
-    return static_cast<double>(sc::elapsed_ms(begin, stream_.record_timed())) / rounds;
+    return static_cast<double>(sc::elapsed_ms(from, stream_.record_timed())) /
+           static_cast<double>(steps);
   };
-  std::vector<double> times{milliseconds(*plan.graph)};
+  speed.kernels = milliseconds(*plan.graph);
   for (std::size_t i = 0; i < workNames.size(); ++i)
-    times.push_back(milliseconds(capture(plan, static_cast<Work>(i))));
-  return times;
+    speed.of.push_back(milliseconds(capture(plan, static_cast<Work>(i))));
+  return speed;
 }
 
 } // namespace

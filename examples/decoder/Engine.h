@@ -20,10 +20,12 @@ struct Texts {
   std::vector<std::vector<float>> logits; // if they are wanted: V numbers for each token
   std::int64_t steps = 0, plannedSteps = 0, evictions = 0;
 };
-// What is measured: seconds in steps that have tokens of prompts, and in those that have not.
+// What is measured. Seconds are the host's, from a step's inputs to its tokens.
 struct Speed {
-  std::int64_t promptTokens = 0, promptSteps = 0, tokens = 0, decodingSteps = 0;
-  double promptSeconds = 0, decodingSeconds = 0;
+  double stepSeconds;     // of a decoding step
+  double promptRate;      // tokens of prompts a second
+  double kernels;         // milliseconds of a decoding step on the device, as one graph
+  std::vector<double> of; // and of each kind of work in it alone, as `workNames` has them
 };
 
 class Engine {
@@ -38,11 +40,8 @@ public:
   // Throws std::runtime_error for tokens that the model does not have, and for texts that do not
   // fit.
   virtual Texts run(std::span<const Request> requests, bool logits) = 0;
-  // The speed of the same, of all steps but the first of each kind.
-  virtual Speed measure(std::span<const Request> requests) = 0;
-  // Milliseconds of a decoding step's kernels, and of each kind of work in it, with so many
-  // sequences of so many keys.
-  virtual std::vector<double> breakdown(std::int64_t sequences, std::int64_t keys) = 0;
+  // The speed with so many sequences of so many keys, averaged over so many steps.
+  virtual Speed measure(std::int64_t sequences, std::int64_t keys, std::int64_t steps) = 0;
   // Compiles, or takes from bundles, and loads the code of all steps that there can be.
   virtual void prepareAll() = 0;
 };

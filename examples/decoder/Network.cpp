@@ -71,9 +71,17 @@ Network<T>::Network(const sc::Device &device, const Model &model, Weights<T> wei
   allocate(places_, 2 * model.experts + 1 + 3 * choices);
   const std::int64_t numbers = cache.pages * model.kvHeads * cache.page * model.headSize;
   for (std::int64_t i = 0; i < model.layers; ++i)
-    for (auto *tensors : {&keys_, &values_})
-      tensors->push_back(sc::tensor(device.allocate<T>(size(numbers)),
+    for (auto *tensors : {&keys_, &values_}) {
+      cacheMemory_.push_back(device.allocate<T>(size(numbers)));
+      tensors->push_back(sc::tensor(cacheMemory_.back(),
                                     {cache.pages, model.kvHeads, cache.page, model.headSize}));
+    }
+}
+
+template <class T> void Network<T>::fillCache() const {
+  Noise<T> noise(cacheMemory_.front().device());
+  for (const sc::Buffer<T> &memory : cacheMemory_)
+    noise.fill(memory, 1);
 }
 
 template <class T>
@@ -210,8 +218,7 @@ void Network<T>::step(const sc::Stream &stream, const Extents &extents, const St
     const std::int64_t parts = extents.sequences + planParts;
     rows.plan = sc::tensor(plan_, {parts, 4});
     if (does(Work::attention))
-      sc::run_kernel(stream, "paged_plan", {{"context_lens", inputs.lengths}},
-                     {{"parts", std::to_string(parts)}}, {{"plan", *rows.plan}});
+      sc::paged_plan(stream, inputs.lengths, parts, *rows.plan);
   }
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     attend(stream, i, inputs, rows, only);

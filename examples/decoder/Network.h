@@ -55,6 +55,9 @@ public:
   void step(const sectile::Stream &stream, const Extents &extents, const StepInputs &inputs,
             const StepOutputs &outputs, std::optional<Work> only = {}) const;
 
+  // Fills the cache with random numbers, for measuring.
+  void fillCache() const;
+
 private:
   struct Rows;
   void attend(const sectile::Stream &stream, std::size_t layer, const StepInputs &inputs,
@@ -71,6 +74,7 @@ private:
   Weights<T> weights_;
   CacheShape cache_;
   Sampling sampling_;
+  std::vector<sectile::Buffer<T>> cacheMemory_;
   std::vector<sectile::Tensor<T, 4>> keys_, values_; // of each layer
   // Of the largest step; others use the first rows.
   sectile::Buffer<T> hidden_, other_, normed_, qkv_, attended_, gates_, inner_, scores_, last_;

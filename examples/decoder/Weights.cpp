@@ -120,6 +120,23 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 } // namespace
 
+template <class T> void Noise<T>::fill(const sc::Buffer<T> &buffer, double deviation) {
+  constexpr std::size_t period = (std::size_t(1) << 22) - 1;
+  const auto [found, isNew] = drawn_.try_emplace(deviation);
+  if (isNew) {
+    std::mt19937 generator(1);
+    std::normal_distribution<double> normal(0, deviation);
+    std::vector<T> values(period);
+    for (T &value : values)
+      value = static_cast<T>(static_cast<float>(normal(generator)));
+    found->second = device_.upload(values);
+  }
+  for (std::size_t place = 0; place < buffer.size(); place += period) {
+    const std::size_t count = std::min(period, buffer.size() - place);
+    buffer.slice(place, count).copy_from(found->second.slice(0, count));
+  }
+}
+
 template <class T>
 Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkpoint &checkpoint) {
   const auto convert = [](const std::vector<float> &values) {
@@ -148,22 +165,7 @@ Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkp
 }
 
 template <class T> Weights<T> Weights<T>::random(const sc::Device &device, const Model &model) {
-  // Drawn once for each number of columns and repeated: copies on the device are faster than the
-  // host's random numbers. The period is odd, so that no two rows of a matrix are equal.
-  constexpr std::size_t period = (std::size_t(1) << 22) - 1;
-  std::map<std::int64_t, sc::Buffer<T>> pools;
-  const auto pool = [&](std::int64_t columns) -> const sc::Buffer<T> & {
-    const auto [found, isNew] = pools.try_emplace(columns);
-    if (isNew) {
-      std::mt19937 generator(static_cast<unsigned>(columns));
-      std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(columns)));
-      std::vector<T> values(period);
-      for (T &value : values)
-        value = static_cast<T>(normal(generator));
-      found->second = device.upload(values);
-    }
-    return found->second;
-  };
+  Noise<T> noise(device);
   return collect<T>(
       model, {.vector =
                   [&](const std::string &, std::int64_t count) {
@@ -176,15 +178,14 @@ template <class T> Weights<T> Weights<T>::random(const sc::Device &device, const
                     for (const Rows &part : parts)
                       rows += part.count;
                     const auto buffer = device.allocate<T>(size(rows * columns));
-                    const sc::Buffer<T> &from = pool(columns);
-                    for (std::size_t place = 0; place < buffer.size(); place += period) {
-                      const std::size_t count = std::min(period, buffer.size() - place);
-                      buffer.slice(place, count).copy_from(from.slice(0, count));
-                    }
+                    noise.fill(buffer, 1 / std::sqrt(static_cast<double>(columns)));
                     return buffer;
                   }});
 }
 
+template class Noise<float>;
+template class Noise<sc::half>;
+template class Noise<sc::bfloat16>;
 template struct Weights<float>;
 template struct Weights<sc::half>;
 template struct Weights<sc::bfloat16>;

@@ -26,6 +26,20 @@ private:
   std::map<std::string, safetensors::File> files_;
 };
 
+// Random numbers on the device, drawn once for each deviation and repeated: copies there are faster
+// than the host's random numbers. The period is odd, so that no two rows of a matrix are equal.
+template <class T> class Noise {
+public:
+  explicit Noise(const sectile::Device &device) : device_(device) {}
+
+  // Fills with normally distributed numbers around 0.
+  void fill(const sectile::Buffer<T> &buffer, double deviation);
+
+private:
+  sectile::Device device_;
+  std::map<double, sectile::Buffer<T>> drawn_;
+};
+
 // Matrices are [N, K], as they are stored: a product's result has N columns.
 template <class T> struct Weights {
   struct Layer {

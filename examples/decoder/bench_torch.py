@@ -131,7 +131,7 @@ def main():
     print(torch.cuda.get_device_name(), "torch", torch.__version__, f"{layers} layers", flush=True)
     if options.only != "torch":
         for batch, keys in shapes:
-            context = min(-(-(keys + options.tokens) // 64) * 64, config["max_position_embeddings"])
+            context = -(-(keys + options.tokens + 1) // 64) * 64
             command = [options.program, options.folder, "--random", "--device", "cuda:0", "--layers", layers, "--batch", batch,
                        "--bench", keys, "--tokens", options.tokens, "--context", context]
             print(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout.strip(), flush=True)

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <random>
 #include <sectile/bundle.h>
 #include <sstream>
 #include <stdexcept>
@@ -40,7 +39,8 @@ MODEL_DIR has config.json and model.safetensors, or the files of model.safetenso
                     lengths differed, and of sequences that gave up their pages
   --layers N        the first N layers alone
   --random          random weights, in place of model.safetensors
-  --bench KEYS      print how many tokens a second it gives after prompts of so many tokens
+  --bench KEYS      print how many tokens a second it gives, in --tokens steps of --batch
+                    sequences of so many keys, and what takes the time of a step
   --prepare         load the code of every step there can be, and end
   --help            print this
 )";
@@ -229,35 +229,20 @@ void print(const Texts &texts, bool logits) {
   }
 }
 
-void bench(Engine &engine, const Model &model, const Settings &settings) {
-  const std::int64_t sequences = settings.engine.limits.sequences, keys = settings.benchKeys;
-  std::mt19937 generator(1);
-  std::uniform_int_distribution<std::int32_t> draw(0,
-                                                   static_cast<std::int32_t>(model.vocabulary - 1));
-  std::vector<Request> requests;
-  for (std::int64_t i = 0; i < sequences; ++i) {
-    Request request{
-        .prompt = {}, .tokens = settings.tokens, .temperature = settings.temperature, .seed = i};
-    for (std::int64_t j = 0; j < keys; ++j)
-      request.prompt.push_back(draw(generator));
-    requests.push_back(std::move(request));
+void bench(Engine &engine, const Settings &settings) {
+  const std::int64_t sequences = settings.engine.limits.sequences;
+  const Speed speed = engine.measure(sequences, settings.benchKeys, settings.tokens);
+  std::printf("batch %lld, %lld keys: %.1f tokens a second, %.3f ms a step; prompts %.0f tokens a "
+              "second\n",
+              static_cast<long long>(sequences), static_cast<long long>(settings.benchKeys),
+              static_cast<double>(sequences) / speed.stepSeconds, 1e3 * speed.stepSeconds,
+              speed.promptRate);
+  std::printf("  a step's kernels %.3f ms; each kind alone:", speed.kernels);
+  const char *separator = " ";
+  for (std::size_t i = 0; i < workNames.size(); ++i) {
+    std::printf("%s%s %.3f", separator, workNames[i], speed.of[i]);
+    separator = ", ";
   }
-  const Speed speed = engine.measure(requests);
-  const auto rate = [](std::int64_t tokens, double seconds) {
-    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-  };
-  std::printf("batch %lld, %lld keys: %.1f tokens a second, %.3f ms a step of %lld; prompts %.0f "
-              "tokens a second\n",
-              static_cast<long long>(sequences), static_cast<long long>(keys),
-              rate(speed.tokens, speed.decodingSeconds),
-              1e3 * speed.decodingSeconds /
-                  static_cast<double>(std::max<std::int64_t>(speed.decodingSteps, 1)),
-              static_cast<long long>(speed.decodingSteps),
-              rate(speed.promptTokens, speed.promptSeconds));
-  const std::vector<double> times = engine.breakdown(sequences, keys);
-  std::printf("  a step's kernels %.3f ms; each kind alone:", times[0]);
-  for (std::size_t i = 0; i < workNames.size(); ++i)
-    std::printf(" %s %.3f", workNames[i], times[i + 1]);
   std::printf("\n");
 }
 
@@ -288,7 +273,7 @@ void run(Settings settings) {
     return;
   }
   if (settings.benchKeys > 0) {
-    bench(*engine, model, settings);
+    bench(*engine, settings);
     return;
   }
   const Texts texts = engine->run(requests, settings.logits);

@@ -39,7 +39,7 @@ struct AttentionCachedOptions {
   // Without it each has T / S.
   std::optional<AnyTensor> cu_seqlens_q = {};
   std::optional<AnyTensor> tree = {};  // [T, words] of std::int32_t: bits of keys that tokens see
-  std::optional<AnyTensor> plan = {};  // [parts, 4] of std::int32_t, of the kernel paged_plan
+  std::optional<AnyTensor> plan = {};  // [parts, 4] of std::int32_t, of paged_plan
   std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
   std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or blocks, Hkv] of floats
 };
@@ -213,6 +213,20 @@ inline PagedSlots paged_slots(const Stream &stream,
                                                   {"cu_seqlens_q", cu_seqlens_q}},
                                                  page, tokens, given);
   return {out.at("slots").as<std::int32_t, 1>(), out.at("positions").as<std::int32_t, 1>()};
+}
+
+// A plan [parts, 4] of how the keys of sequences are shared out among programs, for
+// AttentionCachedOptions::plan. parts is the number of sequences or more.
+inline Tensor<std::int32_t, 2> paged_plan(const Stream &stream,
+                                          const Tensor<const std::int32_t, 1> &context_lens,
+                                          std::int64_t parts,
+                                          const std::optional<Tensor<std::int32_t, 2>> &to = {}) {
+  NamedTensors given;
+  detail::addTensor(given, "plan", to);
+  return run_kernel(stream, "paged_plan", {{"context_lens", context_lens}},
+                    {{"parts", std::to_string(parts)}}, given)
+      .at("plan")
+      .as<std::int32_t, 2>();
 }
 
 } // namespace sectile
