@@ -203,6 +203,7 @@ KernelSpec sectile::causalConv1dUpdateSpec() {
        {"-> y: [B, T, D] like x", "as of causal_conv1d; 0 where there is no row"},
        {"-> state_out: [P, D, C] like state updates state", "the same after its last"}});
   configure(spec);
+  spec.batch.push_back("P");
   spec.check = [plain = spec.check](const Invocation &call) {
     plain(call);
     if (!call.has("indices") && call.extent("P") < call.extent("N"))

@@ -179,10 +179,10 @@ KernelSpec sectile::causalConv1dBackwardSpec() {
   spec.config.push_back({"programs", "programs that share the steps"});
   spec.defaults = [](const Invocation &call, const std::string &target) {
     // Few numbers for a thread, which has those of 2 W - 1 steps and more sums.
-    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1, 16),
-                       d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16, 64),
+    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1, 4),
+                       d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16, 128),
                        warps = powerAtMost(
-                           std::clamp<std::int64_t>(t * d / (8 * warpSize(target)), 1, 4)),
+                           std::clamp<std::int64_t>(t * d / (4 * warpSize(target)), 1, 4)),
                        tiles = call.extent("B") * ceilDiv(call.extent("T"), t),
                        columns = std::max<std::int64_t>(ceilDiv(call.extent("D"), d), 1);
     const std::int64_t most =

@@ -305,7 +305,7 @@ Config defaults(const Invocation &call, const std::string &target) {
                              : call.extent("T") <= 32          ? 32
                                                                : 64;
   return {{"chunk", chunk},
-          {"dv", width > 128 ? 16 : 32},
+          {"dv", width > 128 && chunk < 64 ? 16 : 32},
           {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
           {"chunk_warps", chunk < 64 ? 2 : 4}};

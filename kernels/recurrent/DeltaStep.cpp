@@ -311,6 +311,7 @@ KernelSpec sectile::deltaStepSpec() {
                  {"warps", "warps of one program"}};
   spec.typical = {{"B", 64}, {"T", 1}, {"Hk", 16}, {"Hv", 32}, {"K", 128}, {"V", 128}, {"P", 256}};
   spec.small = {{"B", 3}, {"T", 2}, {"Hk", 2}, {"Hv", 4}, {"K", 24}, {"V", 20}, {"P", 5}};
+  spec.batch.push_back("P");
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkRows(call, inputs, "indices", call.extent("P"));
