@@ -78,11 +78,18 @@ void causal::configure(KernelSpec &spec) {
   spec.typical = {{"B", 1}, {"T", 8192}, {"D", 8192}, {"W", 4}, {"ends", 9}};
   spec.small = {{"B", 1}, {"T", 40}, {"D", 20}, {"W", 4}, {"ends", 5}};
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    // A thread has 8 channels of some steps, and reads them once for each tap.
-    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1, 16),
+    // A thread has 8 channels of some steps, and reads them once for each tap. Where it looks for
+    // sequences, too, it has fewer.
+    const bool isPacked = call.has("cu_seqlens");
+    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1,
+                                                    isPacked ? 16 : 32),
                        d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16,
                                                     t == 1 ? 256 : 128),
-                       warps = std::clamp<std::int64_t>(t * d / (8 * warpSize(target)), 1, 8);
+                       each = t == 1     ? 2
+                              : isPacked ? 8
+                                         : 16,
+                       warps = std::clamp<std::int64_t>(t * d / (each * warpSize(target)), 1,
+                                                        isPacked ? 8 : 4);
     return Config{{"t", t}, {"d", d}, {"warps", powerAtMost(warps)}};
   };
   spec.spaces = {
