@@ -55,7 +55,7 @@ set(documents ${CMAKE_INSTALL_DATADIR}/doc/sectile)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png"
   PATTERN "site" EXCLUDE)
-install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.c"
+install(DIRECTORY examples DESTINATION ${documents} FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.c" PATTERN "*.json"
   PATTERN "find_package/CMakeLists.txt" PATTERN "bundle/CMakeLists.txt" PATTERN "decoder/*" PATTERN "minilm/*" PATTERN "__pycache__" EXCLUDE)
 
 # The man page and the completions are made from the program's help.
