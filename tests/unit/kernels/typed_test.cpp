@@ -444,12 +444,7 @@ TEST_P(Typed, Latents) {
   const auto lengths = tensor(device.upload(std::vector<std::int32_t>{30, 7}), {2});
   const auto tables = tensor(device.upload(std::vector<std::int32_t>{4, 1, 0, 5}), {2, 2});
   const auto ends = tensor(device.upload(std::vector<std::int32_t>{0, 3, 4}), {3});
-  const auto plan = paged_plan(stream, lengths, 4);
-  EXPECT_THAT(plan.download(),
-              testing::ElementsAre(0, 0, 9, 1, -1, 0, 0, 0, -1, 0, 0, 0, -1, 0, 0, 0));
-  const auto kept = tensor(device.allocate<std::int32_t>(4), {1, 4});
-  EXPECT_EQ(paged_plan(stream, lengths, 1, kept).data(), kept.data());
-  EXPECT_THAT(kept.download(), testing::ElementsAre(0, 0, 9, 1));
+  const auto plan = paged_plan(stream, lengths, 34);
   const auto sinks = numbers<float>({3, 1});
   {
     const auto wanted = run_kernel(
