@@ -326,7 +326,7 @@ void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *c
   };
   spec.spaces = {
       {.part = statesPart,
-       .axes = {{"chunk", {16, 32, 64}}, {"dv", {16, 32, 64, 128}}, {"warps", {2, 4, 8}}},
+       .axes = {{"dv", {16, 32, 64, 128}}, {"warps", {2, 4, 8}}},
        .where =
            [=](const Invocation &call, const std::string &target, const Config &config) {
              const std::int64_t chunk = config.at("chunk"), dv = config.at("dv");

@@ -11,12 +11,17 @@
 
 namespace sectile::test {
 
+/// Of a call that makes each launch with a search space.
+inline Assignments allLaunches(const KernelSpec &kernel) {
+  return kernel.name == "sample" ? Assignments{{"top_p", "0.9"}} : Assignments{};
+}
+
 /// In this dtype where the kernel takes it, else in its usual one.
 inline Invocation typicalCall(const KernelSpec &kernel, std::string_view dtype) {
   const std::vector<DType> &known = kernel.arguments.front().dtypes;
   const bool takes =
       std::any_of(known.begin(), known.end(), [&](DType one) { return name_of(one) == dtype; });
-  return resolveTypical(kernel, takes ? dtype : "", {}, {});
+  return resolveTypical(kernel, takes ? dtype : "", {}, allLaunches(kernel));
 }
 
 struct Candidate {

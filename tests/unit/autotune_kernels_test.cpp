@@ -1,4 +1,5 @@
 // Tuning the library's kernels on the virtual GPU.
+#include "Candidates.h"
 #include "kernels/Tune.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
@@ -39,11 +40,7 @@ TEST(AutotuneKernels, EachIsTunedAndFound) {
   options.candidates = 2;
   for (const KernelSpec &kernel : kernelRegistry()) {
     SCOPED_TRACE(kernel.name);
-    // A call that makes each launch that is tuned.
-    Assignments cut;
-    if (kernel.name == "sample")
-      cut = {{"top_p", "0.9"}};
-    const Invocation call = resolveTypical(kernel, "", kernel.small, cut);
+    const Invocation call = resolveTypical(kernel, "", kernel.small, test::allLaunches(kernel));
     EXPECT_EQ(bestKnown(call, device), std::nullopt);
     const std::vector<TuneReport> reports = tuneKernel(call, device, options);
     ASSERT_EQ(reports.size(), kernel.spaces.size());
