@@ -1,5 +1,5 @@
 # docs/kernels.md names the whole library: check_kernels.py SECTILE ROOT
-# Each registered kernel is in one row of the table of families, each name there is registered, and
+# It and README.md say how many kernels there are. Each registered kernel is in one row of the table of families, each name there is registered, and
 # the page of its row names it (or what it is the backward kernel of). Each is in one row of the
 # table of options too, which names the options that `sectile list` gives for all kernels of the row.
 import json
@@ -61,6 +61,16 @@ def complaints(text, registered, pages):
     return found + [f"{name} is in no family" for name in registered if name not in seen]
 
 
+def number_complaints(texts, count):
+    """`texts`: page -> text, each of which says how many kernels there are."""
+    found = []
+    for page, text in texts.items():
+        said = re.search(r"(\d+) kernels\b", text)
+        if not said or int(said[1]) != count:
+            found.append(f"{page} should say that there are {count} kernels" + (f", not {said[1]}" if said else ""))
+    return found
+
+
 def options_of(listing):
     """Of what `sectile list NAME` prints."""
     section = re.search(r"^options \(.*?\):(.*?)^configuration \(", listing, re.M | re.S)[1]
@@ -82,14 +92,18 @@ def main():
         with open(os.path.join(docs, page)) as file:
             pages[page] = file.read()
     text = pages["kernels.md"]
+    with open(os.path.join(root, "README.md")) as file:
+        counting = {"README.md": file.read(), "docs/kernels.md": text}
     # It can fail.
+    assert len(number_complaints(counting, len(registered) + 1)) == len(counting)
     assert complaints(text, [*registered, "no_such_kernel"], pages)
     assert complaints(text, registered[1:], pages)
     assert option_complaints(text, {**options, "no_such_kernel": []})
     for name in registered:
         assert option_complaints(text, {**options, name: [*options[name], "no_such_option"]})
         assert not options[name] or option_complaints(text, {**options, name: options[name][1:]})
-    found = complaints(text, registered, pages) + option_complaints(text, options)
+    found = (complaints(text, registered, pages) + option_complaints(text, options)
+             + number_complaints(counting, len(registered)))
     print("\n".join(found) or f"{len(registered)} kernels, {sum(map(len, options.values()))} options")
     sys.exit(1 if found else 0)
 
