@@ -1,10 +1,9 @@
-// The typed functions of <sectile/kernels.h>, <sectile/serving.h>, <sectile/sampling.h>,
-// <sectile/recurrent.h> and <sectile/experts.h> as calls of the kernels by name.
+// The typed functions of <sectile/kernels.h>, <sectile/serving.h>, <sectile/sampling.h> and
+// <sectile/experts.h> as calls of the kernels by name.
 #include <algorithm>
 #include <charconv>
 #include <sectile/experts.h>
 #include <sectile/kernels.h>
-#include <sectile/recurrent.h>
 #include <sectile/sampling.h>
 #include <sectile/serving.h>
 
@@ -261,28 +260,6 @@ NamedTensors detail::runLinearCrossEntropy(const Stream &stream, NamedTensors in
   if (const auto loss = result.find("loss"); isReduced && loss != result.end())
     loss->second.extents = loss->second.strides = {1};
   return result;
-}
-
-NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
-                                  const DeltaRuleOptions &options, const NamedTensors &outputs) {
-  addTensor(inputs, "g", options.g);
-  addTensor(inputs, "A_log", options.A_log);
-  addTensor(inputs, "dt_bias", options.dt_bias);
-  addTensor(inputs, "initial_state", options.initial_state);
-  addTensor(inputs, "cu_seqlens", options.cu_seqlens);
-  KernelOptions words{{"qk_l2norm", text(options.qk_l2norm)},
-                      {"lower_bound", text(options.lower_bound)},
-                      {"beta_sigmoid", text(options.beta_sigmoid)},
-                      {"allow_negative", text(options.allow_negative)},
-                      {"state_layout", options.state_vk ? "vk" : "kv"}};
-  if (options.scale)
-    words["scale"] = text(*options.scale);
-  if (options.gate)
-    words["gate"] = *options.gate == DecayGate::softplus  ? "softplus"
-                    : *options.gate == DecayGate::sigmoid ? "sigmoid"
-                                                          : "none";
-  return run_kernel(stream, backward ? "delta_rule_backward" : "delta_rule", inputs, words,
-                    outputs);
 }
 
 AnyTensor detail::runRope(const Stream &stream, bool backward, const AnyTensor &input,

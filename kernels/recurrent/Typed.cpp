@@ -11,6 +11,10 @@ std::string text(double value) {
   char digits[32];
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
+const char *flag(bool value) { return value ? "true" : "false"; }
+const char *nameOf(DecayGate gate) {
+  return gate == DecayGate::none ? "none" : gate == DecayGate::softplus ? "softplus" : "sigmoid";
+}
 
 } // namespace
 
@@ -47,6 +51,26 @@ NamedTensors detail::runRmsNormGated(const Stream &stream, bool backward, NamedT
                     to);
 }
 
+NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
+                                  const DeltaRuleOptions &options, const NamedTensors &outputs) {
+  addTensor(inputs, "g", options.g);
+  addTensor(inputs, "A_log", options.A_log);
+  addTensor(inputs, "dt_bias", options.dt_bias);
+  addTensor(inputs, "initial_state", options.initial_state);
+  addTensor(inputs, "cu_seqlens", options.cu_seqlens);
+  KernelOptions words{{"qk_l2norm", flag(options.qk_l2norm)},
+                      {"lower_bound", text(options.lower_bound)},
+                      {"beta_sigmoid", flag(options.beta_sigmoid)},
+                      {"allow_negative", flag(options.allow_negative)},
+                      {"state_layout", options.state_vk ? "vk" : "kv"}};
+  if (options.scale)
+    words["scale"] = text(*options.scale);
+  if (options.gate)
+    words["gate"] = nameOf(*options.gate);
+  return run_kernel(stream, backward ? "delta_rule_backward" : "delta_rule", inputs, words,
+                    outputs);
+}
+
 AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,
                                const DeltaStepOptions &options,
                                const std::optional<AnyTensor> &to) {
@@ -61,7 +85,6 @@ AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,
   addTensor(inputs, "indices", options.indices);
   addTensor(given, "o", to);
   addTensor(given, "states", options.states);
-  const auto flag = [](bool value) { return value ? "true" : "false"; };
   KernelOptions words{{"rule", options.rule == DeltaStepRule::delta ? "delta"
                                : options.rule == DeltaStepRule::add ? "add"
                                                                     : "mamba2"},
@@ -74,8 +97,6 @@ AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,
   if (options.scale)
     words["scale"] = text(*options.scale);
   if (options.gate)
-    words["gate"] = *options.gate == DecayGate::none       ? "none"
-                    : *options.gate == DecayGate::softplus ? "softplus"
-                                                           : "sigmoid";
+    words["gate"] = nameOf(*options.gate);
   return run_kernel(stream, "delta_step", inputs, words, given).at("o");
 }

@@ -1,17 +1,20 @@
 # examples/decoder on small random models: its texts do not depend on the batch, pages or evictions, its bundle has the code of
 # all steps, it needs no LLVM, and what is wrong is refused in one sentence.
 # decoder_test.py EXAMPLE DECODER DECODER_COMPILES SECTILE FAKE_CUDA
+import functools
 import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
+
+import programs
+from programs import output
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import script  # noqa: E402
 
-example, decoder, compiles, sectile, fake_cuda = sys.argv[1:]
+example, decoder, compiles, sectile, _ = sys.argv[1:]
 sys.path.insert(0, example)
 import tiny_model  # noqa: E402
 
@@ -21,22 +24,7 @@ LENGTHS = [(3, 14), (40, 5), (1, 24), (17, 1), (65, 8), (8, 8), (30, 16), (5, 2)
 PROMPTS = "".join(f"{' '.join(str((7 * i + 13 * j) % 80) for j in range(length))} / {wanted}\n"
                   for i, (length, wanted) in enumerate(LENGTHS))
 
-
-def run(*words, text="", **environment):
-    return subprocess.run(words, input=text, capture_output=True, text=True, encoding="utf-8",
-                          env={**os.environ, "SECTILE_CUDA_LIBRARY": fake_cuda, **environment})
-
-
-def output(*words, **environment):
-    completed = run(*words, **environment)
-    assert completed.returncode == 0, (words, completed.stderr)
-    return completed.stdout
-
-
-def refused(*words, says, status=1, program=compiles, **environment):
-    completed = run(program, *words, **environment)
-    assert completed.returncode == status, (words, completed.returncode, completed.stderr)
-    assert completed.stderr.startswith("decoder: ") and says in completed.stderr, (words, completed.stderr)
+refused = functools.partial(programs.refused, name="decoder", program=compiles)
 
 
 def texts(*options, program=compiles, text=PROMPTS):

@@ -1,38 +1,26 @@
 # examples/minilm without the compiler, on a small random model: its bundle has the code of all batches, it needs no LLVM, and
 # what is wrong is refused in one sentence. minilm_test.py EXAMPLE MINILM MINILM_COMPILES SECTILE FAKE_CUDA
+import functools
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
+import programs
+from programs import output
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import script  # noqa: E402
 
-example, minilm, compiles, sectile, fake_cuda = sys.argv[1:]
+example, minilm, compiles, sectile, _ = sys.argv[1:]
 sys.path.insert(0, example)
 import tiny_model  # noqa: E402
 
 SMALL = ("--batch", "6", "--batch-tokens", "200")
 
-
-def run(*words, text="", **environment):
-    return subprocess.run(words, input=text, capture_output=True, text=True, encoding="utf-8",
-                          env={**os.environ, "SECTILE_CUDA_LIBRARY": fake_cuda, **environment})
-
-
-def output(*words, **environment):
-    completed = run(*words, **environment)
-    assert completed.returncode == 0, (words, completed.stderr)
-    return completed.stdout
-
-
-def refused(*words, says, status=1, program=minilm, **environment):
-    completed = run(program, *words, **environment)
-    assert completed.returncode == status, (words, completed.returncode, completed.stderr)
-    assert completed.stderr.startswith("minilm: ") and says in completed.stderr, (words, completed.stderr)
+refused = functools.partial(programs.refused, name="minilm", program=minilm)
 
 
 def build_bundle(*options):
