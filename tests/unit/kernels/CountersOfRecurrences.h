@@ -84,7 +84,8 @@ inline const std::vector<Expectation> &recurrences() {
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
-      // The forward pass up to its states, then the same backward, and all gradients.
+      // The forward pass up to its states, then the same backward, and all gradients. Of a chunk's
+      // products eight warps hold 8 columns each, which fill half of a sector.
       {.kernels = {"delta_rule_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
@@ -104,7 +105,10 @@ inline const std::vector<Expectation> &recurrences() {
                  {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
                  {"scratch", {read, read + numbers}}};
            },
-       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 12; }},
+       .apart =
+           [](const Plan &p) {
+             return p.extent("T") * p.extent("Hv") * 12 + p.bytes("k") + 2 * p.bytes("v");
+           }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.
       {{"rnn", "gru", "lstm"},

@@ -63,11 +63,12 @@ inline const std::vector<Expectation> &tokens() {
        "f16",
        {},
        [](const Plan &p) { return p.extent("T") * p.extent("C") * 2 * sector; }},
-      // Logits once. What each part of a row came to is read by each warp of the row's program.
+      // Logits once, and again the group of 256 that is drawn. What each group of a row came to is
+      // read by each warp of the row's program.
       {{"sample"},
        {{"B", 8}, {"V", 4096}},
        [](const Plan &p) {
-         return Reads{{"logits", p.bytes("logits")},
+         return Reads{{"logits", p.bytes("logits") * (1 + 256.0 / 4096)},
                       {"scratch", few(p.extent("B") * p.field("row_warps") * 5 * sector)}};
        }},
       // Once for the sum, for each of 16 digits, for those that equal the last, and to divide.
