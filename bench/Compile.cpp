@@ -2,7 +2,7 @@
 #include "bench/Compile.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "jit/CompileTimes.h"
-#include "kernels/Emit.h"
+#include "kernels/calls/Emit.h"
 
 namespace sectile::bench {
 

@@ -1,6 +1,6 @@
 // Times the library's kernels as they are launched for a user.
 #include "bench/Kernels.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile::bench {
 

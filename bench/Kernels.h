@@ -2,7 +2,7 @@
 #ifndef SECTILE_BENCH_KERNELS_H
 #define SECTILE_BENCH_KERNELS_H
 
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <sectile/bench.h>
 
 namespace sectile::bench {

@@ -1,6 +1,6 @@
 // Measures the virtual GPU.
 #include "bench/Virtual.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "vgpu/VirtualDevice.h"
 #include <chrono>
 #include <sectile/error.h>

@@ -2,7 +2,7 @@
 #ifndef SECTILE_BENCH_VIRTUAL_H
 #define SECTILE_BENCH_VIRTUAL_H
 
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <cstdint>
 #include <sectile/device.h>
 #include <vector>

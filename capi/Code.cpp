@@ -1,6 +1,6 @@
 // Code and kernels that a program adds while it runs: bundles, libraries of kernels.
 #include "capi/Status.h"
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <dlfcn.h>
 #include <sectile/bundle.h>
 

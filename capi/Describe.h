@@ -1,6 +1,6 @@
 // What the C interface says of an operation to those who make bindings.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 
 namespace sectile::c {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "capi/Replay.h"
 #include "capi/Status.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <mutex>
 
 struct sectile_op {

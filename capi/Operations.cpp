@@ -3,7 +3,7 @@
 #include "capi/Handles.h"
 #include "capi/Operation.h"
 #include "capi/Tensors.h"
-#include "kernels/Overlap.h"
+#include "kernels/calls/Overlap.h"
 #include <deque>
 #include <unordered_map>
 

@@ -1,7 +1,7 @@
 // A call's launches with the addresses of its arguments left open: what is repeated for other
 // memory without asking the operation's host code again.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "runtime/LaunchAccess.h"
 #include <sectile/library.h>
 

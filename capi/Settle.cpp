@@ -1,8 +1,8 @@
 // From what C gave to a settled call: checks, the configuration, and what is kept of both.
 #include "capi/Operation.h"
 #include "capi/Tensors.h"
-#include "kernels/Choices.h"
-#include "kernels/Overlap.h"
+#include "kernels/calls/Overlap.h"
+#include "kernels/tuning/Choices.h"
 #include <charconv>
 #include <cstring>
 #include <sectile/tuning.h>

@@ -3,7 +3,7 @@
 #include "capi/Operation.h"
 #ifndef SECTILE_SEALED
 #include "autotune/Exchange.h"
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include <charconv>
 #include <cstring>
 #endif

@@ -5,7 +5,7 @@
 
 namespace sectile {
 
-struct KernelList; // in kernels/Registry.cpp
+struct KernelList; // in kernels/registry/Registry.cpp
 
 namespace runtime {
 

@@ -6,11 +6,11 @@
 // (Dao, arXiv 2307.08691; bias, sinks and soft cap derived from the forward formula). Weights are
 // made anew. Rows that saw nothing have no gradients. That o and lse belong to the inputs is not
 // checked.
-#include "kernels/RowBlocks.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
+#include "kernels/blocks/RowBlocks.h"
 #include <algorithm>
 #include <limits>
 #include <utility>

@@ -1,6 +1,6 @@
 // The specifications of this family, each defined beside its kernel.
 #pragma once
-#include "kernels/Families.h"
+#include "kernels/registry/Families.h"
 
 namespace sectile {
 

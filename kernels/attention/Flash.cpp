@@ -1,10 +1,10 @@
 // flash::attend and flash::backward: calls of `attention`, `attention_backward` and their like in
 // all but the loops' code.
-#include "kernels/Choices.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/PackedLearned.h"
 #include "kernels/attention/Tiles.h"
 #include "kernels/serving/Paged.h"
+#include "kernels/tuning/Choices.h"
 #include <array>
 #include <bit>
 #include <charconv>

@@ -8,9 +8,9 @@
 // of those of k, D or Dv outside 16 to 256, windows below -1, a negative soft cap, dropout outside
 // [0, 1).
 #include "kernels/attention/Options.h"
-#include "kernels/Contents.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <cmath>
 #include <utility>
 

@@ -1,7 +1,7 @@
 // What the attention kernels have in common on the host: their options, optional inputs and what
 // launches and references make of both.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <sectile/flash.h>
 
 namespace sectile {

@@ -1,7 +1,7 @@
 // The gradients of learned operands over packed sequences. Only cu_seqlens on the device knows
 // which part belongs to which sequence, and how much of one a sequence has.
 #include "kernels/attention/PackedLearned.h"
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include <algorithm>
 
 using namespace sectile;

@@ -1,9 +1,9 @@
 // The scores of attention on the host, row by row, with every option: shared by the references of
 // the forward and the backward pass.
 #pragma once
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
-#include "kernels/ReferencePhilox.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
+#include "kernels/references/ReferencePhilox.h"
 #include <cmath>
 #include <limits>
 

@@ -1,6 +1,6 @@
 // References of the attention kernels beside the plain forward pass.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 
 namespace sectile {
 

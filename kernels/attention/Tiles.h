@@ -1,7 +1,7 @@
 // The default tiles of attention and its gradients, as tables: a row for each kind of call. The
 // first row that fits a call holds. A test compiles each.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <limits>
 #include <span>
 

@@ -1,7 +1,7 @@
 // Attention over sequences of different lengths packed one behind the other.
 #pragma once
-#include "kernels/PackedTokens.h"
 #include "kernels/attention/Backward.h"
+#include "kernels/blocks/PackedTokens.h"
 
 namespace sectile::blockwise {
 

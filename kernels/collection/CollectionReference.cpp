@@ -1,6 +1,6 @@
 // Reductions, scans, sorting and counting on the host.
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/collection/Family.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <algorithm>
 #include <cmath>
 #include <numeric>

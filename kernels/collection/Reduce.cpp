@@ -2,7 +2,7 @@
 // amin, argmax and argmin along the last axis. A NaN makes y NaN, or its place. Refused: extremes
 // of no elements, the mean of integers. Few long rows are cut into parts that programs share; a
 // second launch puts the parts together, always in the same order.
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>

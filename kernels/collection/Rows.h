@@ -1,8 +1,8 @@
 // What the kernels over rows of numbers share: the extreme values of a type, and configurations by
 // the rows' length.
 #pragma once
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <bit>
 #include <limits>

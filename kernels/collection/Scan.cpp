@@ -1,6 +1,6 @@
 // scan: each element of a row combined with all before it, or behind it, as torch.cumsum, cumprod,
 // cummax and cummin: y[i] = x[0] + ... + x[i] and so on. From a NaN on all are NaN.
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>

@@ -2,9 +2,9 @@
 // 4, states of another number of rows or inputs, cu_seqlens beside several batches; from the host
 // also boundaries that fall or do not go from 0 to T.
 #include "kernels/conv/CausalConv.h"
-#include "kernels/Contents.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <algorithm>
 
 using namespace sectile;

@@ -1,7 +1,7 @@
 // What the kernels of causal convolutions along time share: where packed sequences lie, the inputs
 // around a tile's tokens with what comes before a sequence, and the checks of a call.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <vector>
 
 namespace sectile::causal {

@@ -3,10 +3,10 @@
 // of sequences of one length or packed; what comes before a sequence is its initial state, or 0,
 // and final_state has its last W - 1 inputs. causal_conv1d_update is the same with the states in a
 // pool, where it leaves the new ones. In f32, rounded once. CausalConv.cpp says what is refused.
-#include "kernels/Contents.h"
-#include "kernels/Sample.h"
 #include "kernels/conv/CausalConv.h"
 #include "kernels/conv/Family.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <algorithm>
 
 using namespace sectile;

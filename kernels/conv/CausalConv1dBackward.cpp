@@ -5,7 +5,7 @@
 //   gradient alike. dfinal_state is added where its inputs come from.
 // The sums are computed again. A program does many tiles of steps, with its part of dw and db in
 // registers; a second launch adds the programs' parts in order.
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/conv/CausalConv.h"
 #include "kernels/conv/Family.h"
 #include <algorithm>

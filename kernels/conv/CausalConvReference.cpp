@@ -1,6 +1,6 @@
 // Causal convolutions along time and their gradients on the host.
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/conv/CausalConv.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 

@@ -1,7 +1,7 @@
 // Convolutions and their gradients on the host, tap by tap.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/conv/Shape.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 

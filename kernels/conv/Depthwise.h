@@ -1,7 +1,7 @@
 // Depthwise convolutions: each group has one channel of the image, so that a product would have
 // nothing to sum but taps. They are summed by multiply-adds, without copies of the images.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

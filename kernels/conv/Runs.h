@@ -2,7 +2,7 @@
 // runs of channels, blocks of each group's channels behind each other where those are few, or runs
 // of pixels.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 #include <bit>
 #include <numeric>

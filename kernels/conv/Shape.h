@@ -1,6 +1,6 @@
 // The geometry of a convolution: options, extents, and arguments as both of its kernels take them.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

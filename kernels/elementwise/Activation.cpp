@@ -1,5 +1,5 @@
 // activation: y = f(x) element by element, and its gradient.
-#include "kernels/RoundedActivations.h"
+#include "kernels/blocks/RoundedActivations.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"

@@ -1,7 +1,7 @@
 // Activations on the host.
-#include "kernels/Activations.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/elementwise/ElementReferences.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 

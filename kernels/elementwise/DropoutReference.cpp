@@ -1,7 +1,7 @@
 // Dropout on the host.
-#include "kernels/ReferenceArithmetic.h"
-#include "kernels/ReferencePhilox.h"
 #include "kernels/elementwise/ElementReferences.h"
+#include "kernels/references/ReferenceArithmetic.h"
+#include "kernels/references/ReferencePhilox.h"
 
 using namespace sectile;
 

@@ -1,10 +1,10 @@
 // embedding: rows of a table by their numbers, and the table's gradient:
 //   y[i] = table[indices[i]], dtable[r] = sum of dy[i] over all i with indices[i] = r,
 // as torch.nn.functional.embedding. An index that is no row is an assertion's error.
-#include "kernels/Sample.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/SortPlaces.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <limits>
 #include <sectile/error.h>

@@ -1,6 +1,6 @@
 // Embedding on the host.
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/elementwise/ElementReferences.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 

@@ -1,5 +1,5 @@
 // swiglu and geglu: y = f(gate) up, element by element, and their gradients.
-#include "kernels/RoundedActivations.h"
+#include "kernels/blocks/RoundedActivations.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/Together.h"

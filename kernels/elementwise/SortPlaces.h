@@ -3,7 +3,7 @@
 // chunk, adds the counts up, and moves every chunk's elements, sorted by the digit, to where they
 // go. Nothing depends on which program is first, so the order is the same every time.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <bit>
 
 namespace sectile {

@@ -1,7 +1,7 @@
 // Arguments of one shape and any strides, taken element by element: axes that lie evenly in all of
 // them are one, so that what is dense is one axis.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <map>
 
 namespace sectile {

@@ -1,5 +1,5 @@
 // Vector addition on the host.
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 

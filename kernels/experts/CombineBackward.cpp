@@ -3,12 +3,12 @@
 //   dweights[t, j] = sum over columns of dy[t] parts[inverse[t, j]], 0 for a choice left out.
 // Each row is the place of one choice at most: which one is found first, so that rows are gathered,
 // and written once.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/Places.h"
 #include "kernels/experts/References.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 
 using namespace sectile;

@@ -6,8 +6,8 @@
 //
 // Choices are cut into blocks. Few are done by one program, in one launch; of many the blocks are
 // counted, the counts summed, and each block sorted and put in its place.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/References.h"
 #include <algorithm>

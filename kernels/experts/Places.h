@@ -1,6 +1,6 @@
 // Places of choices among rows, as moe_permute gives them: contents of inputs, and checks.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 
 namespace sectile {
 

@@ -6,13 +6,13 @@
 //   j.
 // Rows are gathered as they are loaded. The gates are those of SwiGLU (Shazeer, arXiv 2002.05202)
 // and, with alpha, limit and up_offset, of gpt-oss. A choice with a negative place counts as 0.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/Gates.h"
 #include "kernels/experts/Places.h"
 #include "kernels/experts/References.h"
 #include "kernels/matmul/Grouped.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <sectile/error.h>
 

@@ -7,11 +7,11 @@
 // With `statistics` also which part of all choices fell on each expert and its mean score, of which
 // losses that balance experts are made. Refused: more than 32 experts for a token or 1024 in all,
 // groups that do not divide them, fewer than k left. And its gradient, where choices are constant.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/References.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <limits>
 #include <sectile/error.h>

@@ -1,7 +1,7 @@
 // What is done with a tile of sums before it is stored, once for all kernels that end in one:
 // act(alpha * row_scale * column_scale * sums + beta * residual + bias).
 #pragma once
-#include "kernels/Activations.h"
+#include "kernels/blocks/Activations.h"
 #include <sectile/gemm.h>
 
 namespace sectile {

@@ -1,11 +1,11 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share, split
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
-#include "kernels/Choices.h"
-#include "kernels/Overlap.h"
+#include "kernels/calls/Overlap.h"
 #include "kernels/matmul/Operands.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
+#include "kernels/tuning/Choices.h"
 #include <algorithm>
 #include <sectile/error.h>
 #include <sectile/tuning.h>

@@ -1,7 +1,7 @@
 // What the kernels of this family share: arguments and options of the epilogue, the general kernel,
 // the references.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Epilogue.h"
 
 namespace sectile {

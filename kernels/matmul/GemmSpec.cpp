@@ -1,8 +1,8 @@
 // Arguments, options and configurations of the matrix products, and what their options say.
-#include "kernels/Sample.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <bit>
 

@@ -1,7 +1,7 @@
 // Products of rows group by group, for the kernels that end in them: rows may be gathered, and
 // pairs of columns may go through a gate.
 #pragma once
-#include "kernels/Activations.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
 

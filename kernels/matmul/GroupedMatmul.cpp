@@ -8,8 +8,8 @@
 //
 // How long the groups are is read on the device. Either the grid is the most tiles that any lengths
 // need, and each program finds its own tile; or programs are persistent and go through the groups.
-#include "kernels/RoundedActivations.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RoundedActivations.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Grouped.h"
 #include "kernels/matmul/TileOrder.h"

@@ -3,12 +3,12 @@
 // code. c[i, j] = act(sum over p of a[i, p] 2^(a_scales[i, p / 32] - 127) *
 // b[j, p] 2^(b_scales[j, p / 32] - 127) + bias[j]); the code 255 is NaN. Refused: operands whose
 // lengths along K differ.
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/references/Sample.h"
 #include <sectile/dot_scaled.h>
 #include <sectile/error.h>
 

@@ -1,7 +1,7 @@
 // Whether copying operands first pays for a product, and the kernel that copies them.
 #include "kernels/matmul/Operands.h"
-#include "kernels/Choices.h"
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
+#include "kernels/tuning/Choices.h"
 #include "runtime/Chip.h"
 #include "runtime/MachineModel.h"
 

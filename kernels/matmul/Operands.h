@@ -1,7 +1,7 @@
 // Operands that lie as the chip's matrix units, or its copy engine, cannot take them, and are
 // copied into scratch memory first: along K, in rows of whole lines.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <sectile/gemm.h>
 
 namespace sectile {

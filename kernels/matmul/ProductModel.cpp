@@ -1,6 +1,6 @@
 // The model of a product's time, and the choice of a configuration by it.
 #include "kernels/matmul/ProductModel.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "runtime/MachineModel.h"
 #include <cmath>
 

@@ -3,7 +3,7 @@
 // few configurations by this model, and the tuner tries candidates in its order.
 // docs/autotuner.md has the formula.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 
 namespace sectile {
 

@@ -3,12 +3,12 @@
 // activations' dtype; c = act(a w^T + bias). So GPTQ's and AWQ's weights are defined (arXiv
 // 2210.17323, 2306.00978); the order of the codes is our own. A group that is no multiple of 16 is
 // refused.
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <sectile/error.h>
 

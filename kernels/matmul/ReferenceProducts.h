@@ -1,8 +1,8 @@
 // What the references of the products share: sums of products, and what is done with the sums.
 #pragma once
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 namespace sectile {
 

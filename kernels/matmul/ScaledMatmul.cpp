@@ -2,14 +2,14 @@
 // or stored in fp8 have (DeepSeek-V3, arXiv 2412.19437): c[i, j] = act(sum over blocks s of K of
 // a_scales[i, s] * b_scales[s, block of j] * (a b within s) + bias[j]). A block_k that is no
 // multiple of 32 is refused.
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
 #include "kernels/matmul/TileOrder.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <sectile/error.h>
 

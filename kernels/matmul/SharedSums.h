@@ -3,7 +3,7 @@
 // shared, the program that is last to arrive does. The order is always the same, so that the bits
 // do not depend on who was last. Nobody waits for another program.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

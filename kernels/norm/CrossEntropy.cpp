@@ -5,12 +5,12 @@
 // is PaLM's z-loss (Chowdhery et al., arXiv 2204.02311). A mean over no targets is NaN. Targets
 // without classes and an s outside 0 to 1 are refused; a target that is neither a class nor
 // ignore_index is an assertion's error.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Losses.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>

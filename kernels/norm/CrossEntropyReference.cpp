@@ -1,7 +1,7 @@
 // Cross entropy on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // The check of the option eps of the norms, which is added under the root.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <sectile/error.h>
 
 namespace sectile {

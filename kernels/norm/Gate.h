@@ -1,6 +1,6 @@
 // The gate of rms_norm_gated: its function, its options, its references.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <sectile/sectile.h>
 
 namespace sectile::gated {

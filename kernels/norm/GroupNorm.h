@@ -1,6 +1,6 @@
 // What group_norm and its gradients share.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

@@ -3,11 +3,11 @@
 //   dw = sum of dy n over images and positions, db = sum of dy,
 // derived from the forward formula. Sums over positions come first; the group's means and, image by
 // image, dw and db are sums of them.
-#include "kernels/Sample.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/GroupNorm.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
+#include "kernels/references/Sample.h"
 #include <sectile/error.h>
 
 using namespace sectile;

@@ -1,7 +1,7 @@
 // Group normalisation on the host: a group's channels and positions are neighbours, like a row.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

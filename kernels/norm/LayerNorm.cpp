@@ -2,8 +2,8 @@
 //   y = (x - mean) rstd w + b, rstd = 1 / sqrt(variance + eps), the variance biased
 // (Ba, Kiros and Hinton, arXiv 1607.06450), as torch.nn.functional.layer_norm. A NaN or an infinity
 // makes its row NaN; a negative eps is refused.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Spread.h"

@@ -1,6 +1,6 @@
 // Layer normalisation on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

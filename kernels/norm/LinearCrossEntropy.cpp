@@ -8,15 +8,15 @@
 // which takes the place of the rounded one. A mean over no targets is 0, or NaN as in PyTorch.
 // Refused: what cross_entropy refuses, a softcap below 0, gradients of tokens for a loss of one
 // number.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Slice.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Slice.h"
+#include "kernels/calls/Use.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/ReferenceProducts.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Losses.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>

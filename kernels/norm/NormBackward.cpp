@@ -4,10 +4,10 @@
 // the forward formulas. That mean and rstd are x's is not checked. A program does many rows, with
 // its part of dw and db in registers; a second launch adds the programs' parts.
 #include "kernels/norm/NormBackward.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/SumRows.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 
 using namespace sectile;

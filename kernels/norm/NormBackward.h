@@ -1,6 +1,6 @@
 // The backward pass that layer norm and RMS norm share.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

@@ -2,8 +2,8 @@
 //   y = h rstd w, rstd = 1 / sqrt(mean of h^2 + eps), h = x or x + residual as x's dtype rounds it
 // (Zhang and Sennrich, arXiv 1910.07467), as torch.nn.functional.rms_norm of h. A NaN makes its row
 // NaN; a negative eps is refused. The formulas of the gradients are in NormBackward.cpp.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormBackward.h"

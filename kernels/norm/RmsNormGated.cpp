@@ -4,8 +4,8 @@
 //   y = u rstd w, u = x a(z), rstd = 1 / sqrt(mean of u^2 + eps), a = silu or sigmoid,
 // in f32, rounded once. A NaN makes its row NaN, one in z with norm_before_gate its element; a
 // negative eps is refused. RmsNormGatedBackward.cpp has the gradients.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Gate.h"

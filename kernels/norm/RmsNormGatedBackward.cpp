@@ -3,12 +3,12 @@
 //   dx = dh, dz = dy n w a'(z), dw = sum of dy a(z) n over the rows, or
 //   dx = dh a(z), dz = dh x a'(z), dw = sum of dy n.
 // That rstd belongs to x and z is not checked. Programs and sums as in NormBackward.cpp.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Gate.h"
 #include "kernels/norm/NormBackward.h"
 #include "kernels/norm/SumRows.h"
+#include "kernels/references/Sample.h"
 
 using namespace sectile;
 using namespace sectile::gated;

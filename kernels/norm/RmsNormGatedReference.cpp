@@ -1,7 +1,7 @@
 // RMS norms with a gate, and their gradients, on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/norm/Gate.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 
 using namespace sectile;
 using namespace sectile::gated;

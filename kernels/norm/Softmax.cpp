@@ -2,8 +2,8 @@
 //   y = e^(x - m) / sum of e^(x - m), and y = x - m - log(sum of e^(x - m)),
 // as torch.softmax and torch.log_softmax: a row with a NaN or +inf, or of -inf alone, is all NaN.
 // Rows beyond a block go by the online softmax of Milakov and Gimelshein (arXiv 1805.02867).
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include <limits>

@@ -1,8 +1,8 @@
 // softmax_backward and log_softmax_backward, from what the forward kernels gave:
 //   dx = y (dy - sum of y dy), and dx = dy - e^y (sum of dy),
 // derived from the forward formulas. That y is what the forward kernel gave is not checked.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include <sectile/approximate.h>

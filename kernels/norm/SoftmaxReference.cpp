@@ -1,7 +1,7 @@
 // Softmax and log-softmax on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/norm/NormReferences.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <algorithm>
 #include <cmath>
 #include <limits>

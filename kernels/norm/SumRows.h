@@ -1,9 +1,9 @@
 // The second stage of a sum over many rows: partial sums, one row for each program of the first
 // stage, become one row. Two stages give the same bits every time, which atomic additions do not.
 #pragma once
-#include "kernels/RowBlocks.h"
-#include "kernels/Slice.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Slice.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 
 namespace sectile {

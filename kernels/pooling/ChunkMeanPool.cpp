@@ -4,10 +4,10 @@
 // The plain definition, for sequences packed as flash-linear-attention packs them. A chunk below 1,
 // and cu_seqlens beside several batches, are refused; cu_seqlens that falls or does not go from 0
 // to T is refused from the host, and undefined on the device.
-#include "kernels/Contents.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/pooling/Family.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <algorithm>
 #include <bit>
 #include <sectile/error.h>

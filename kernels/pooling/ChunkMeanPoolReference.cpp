@@ -1,6 +1,6 @@
 // Chunked mean pooling and its gradient on the host.
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/pooling/Family.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <algorithm>
 
 using namespace sectile;

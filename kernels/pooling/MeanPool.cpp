@@ -1,7 +1,7 @@
 // mean_pool: the mean over time of the positions that a mask keeps, and its gradient:
 //   y = sum of x[t] over the n positions t that are kept, / n; dx[t] = dy / n there, else 0.
 // The plain definition, but that y is 0 where n is, and that what is hidden may be NaN.
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/pooling/Family.h"
 #include <algorithm>
 #include <bit>

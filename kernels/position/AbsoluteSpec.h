@@ -1,7 +1,7 @@
 // What the kernels of absolute positions have in common: add_positions and sinusoidal, forward and
 // backward.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/position/Angles.h"
 #include "kernels/position/References.h"
 

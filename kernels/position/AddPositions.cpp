@@ -4,7 +4,7 @@
 // with PE(p)[2i] = sin(p theta^(-2i/H)), PE(p)[2i+1] = cos of the same (Vaswani et al., arXiv
 // 1706.03762, as are learned tables). A position that the table does not have adds 0. w without b
 // and a negative eps are refused.
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/position/AbsoluteSpec.h"
 #include "kernels/position/Family.h"
 

@@ -3,9 +3,9 @@
 //   dx = scale dz, dtable[p] = sum of dz over the tokens at position p,
 // derived from the forward formula. Sums over rows are done in a fixed order. A NaN or an infinity
 // in dy may reach the rows of dtable beside its own.
-#include "kernels/Sample.h"
 #include "kernels/position/AbsoluteSpec.h"
 #include "kernels/position/Family.h"
+#include "kernels/references/Sample.h"
 
 using namespace sectile;
 

@@ -1,7 +1,7 @@
 // Absolute positions on the host: embeddings added to hidden states, and layer norm after it.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/position/References.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

@@ -1,6 +1,6 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
-#include "kernels/References.h"
+#include "kernels/references/References.h"
 #include <span>
 
 namespace sectile {

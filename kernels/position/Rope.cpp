@@ -2,8 +2,8 @@
 //   (x1, x2) -> (x1 cos(a) - x2 sin(a), x2 cos(a) + x1 sin(a)), a = p theta^(-2i/r) for pair i,
 // and the same by -a; the frequency of a pair may be scaled (RotarySpec.cpp). Refused: r that is
 // odd or outside 2 to D, theta below 1, D beyond 1024, an offset beyond 2^40.
-#include "kernels/RowBlocks.h"
 #include "kernels/attention/Options.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"

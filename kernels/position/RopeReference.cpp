@@ -1,7 +1,7 @@
 // Rotary position embedding on the host, with the gains of exposb_attention.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/position/References.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <algorithm>
 #include <numbers>
 

@@ -1,7 +1,7 @@
 // What the kernels that rotate rows have in common on the host: how pairs are made, how many
 // rotate, how fast, and the launch that rotates them.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/position/References.h"
 
 namespace sectile {

@@ -5,10 +5,10 @@
 //   ds_ij = a_ij - sigmoid(s_ij) (rem_i drem_i + sum of a_ik over k <= j), derived from these.
 // D outside 16 to 256 is refused. A NaN or an infinity may spread within blocks as attention's page
 // says.
-#include "kernels/Slice.h"
 #include "kernels/attention/Band.h"
 #include "kernels/attention/OnlineSoftmax.h"
 #include "kernels/attention/Options.h"
+#include "kernels/calls/Slice.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
 #include "runtime/Chip.h"

@@ -1,7 +1,7 @@
 // stick_breaking_attention on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/position/References.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

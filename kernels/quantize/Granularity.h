@@ -1,7 +1,7 @@
 // Which elements of a matrix share a scale.
 #pragma once
-#include "kernels/HostArray.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
+#include "kernels/references/HostArray.h"
 #include <sectile/error.h>
 #include <string>
 

@@ -5,8 +5,8 @@
 // 128 x 128 elements are those of DeepSeek-V3 (arXiv 2412.19437); e8m0 scales are those of
 // mx_matmul (OCP Microscaling Formats 1.0, arXiv 2310.10537), rounded up. A NaN or an infinity
 // makes its scale NaN, and its block NaN, or 0 in int8. Refused: blocks other than 32, 64 and 128.
-#include "kernels/RoundedActivations.h"
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RoundedActivations.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/quantize/Codes.h"
 #include "kernels/quantize/Family.h"
 #include <sectile/error.h>

@@ -1,7 +1,7 @@
 // Quantization on the host.
-#include "kernels/Activations.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/quantize/Granularity.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <limits>
 
 using namespace sectile;

@@ -4,7 +4,7 @@
 //   scales = max(largest |z| / largest code, 2^-126), y = z / scales, rounded to nearest even,
 // in f32 up to there. A NaN or an infinity makes its row's scales and codes NaN, or 0 in int8.
 // Refused: a negative eps, blocks other than 32, 64 and 128.
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/RmsRows.h"

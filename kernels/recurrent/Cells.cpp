@@ -9,8 +9,8 @@
 // gates is one product over all steps; then comes a launch for each step, or one for all where a
 // program holds all of H.
 #include "kernels/recurrent/Cells.h"
-#include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
 #include <cmath>
 
 using namespace sectile;

@@ -1,7 +1,7 @@
 // What the recurrent cells (rnn, gru, lstm) share, forward and backward: sizes, arguments, views of
 // time, and the matrix products over all steps.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -3,9 +3,9 @@
 //   dx = da w_ih, dw_ih = sum of da^T x, db_ih = sum of da, and of s and h likewise.
 // Derived from the forward formulas; relu's derivative at 0 is 0. That y and reserve are the
 // forward kernel's is not checked.
-#include "kernels/Sample.h"
 #include "kernels/recurrent/Cells.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
 
 using namespace sectile;
 using namespace sectile::cells;

@@ -1,7 +1,7 @@
 // rnn, gru, lstm and their gradients on the host, step by step.
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/recurrent/Cells.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

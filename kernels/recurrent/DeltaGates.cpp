@@ -1,6 +1,6 @@
 // The numbers by step and head of the delta rule, and their gradients.
 #include "kernels/recurrent/DeltaGates.h"
-#include "kernels/Activations.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 
 using namespace sectile;

@@ -1,7 +1,7 @@
 // The numbers by step and head of the delta rule, beta and g, as its launches take them: in f32, of
 // whatever the options say.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile::delta {
 

@@ -7,9 +7,9 @@
 // all at once. K beyond 256 is refused. A NaN or an infinity of a step may reach the earlier steps
 // of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
-#include "kernels/Contents.h"
-#include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 
 using namespace sectile;
 using namespace sectile::delta;

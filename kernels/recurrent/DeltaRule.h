@@ -1,7 +1,7 @@
 // What the launches of the delta rule share: where the chunks of a sequence lie, the decays within
 // a chunk, and the inverse of a triangle.
 #pragma once
-#include "kernels/PackedTokens.h"
+#include "kernels/blocks/PackedTokens.h"
 #include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 

@@ -1,8 +1,8 @@
 // The delta rule and its gradients on the host, step by step.
-#include "kernels/Activations.h"
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

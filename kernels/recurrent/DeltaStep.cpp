@@ -6,11 +6,11 @@
 // Refused: Hv that is no multiple of Hk, K beyond 256, options and inputs that do not go together;
 // from the host also rows that there are not, or that two sequences have.
 #include "kernels/recurrent/DeltaStep.h"
-#include "kernels/Contents.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // delta_step: which rule it goes by, and its reference.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 
 namespace sectile::delta_step {
 

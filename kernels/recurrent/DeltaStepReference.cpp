@@ -1,8 +1,8 @@
 // Steps of the delta rule with states in a pool, on the host.
-#include "kernels/Activations.h"
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/DeltaStep.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

@@ -5,8 +5,8 @@
 // steps through matrix products; by chunks a NaN or an infinity in k or v may also reach the
 // earlier steps of its chunk. Dk beyond 256 is refused.
 #include "kernels/recurrent/LinearRecurrence.h"
-#include "kernels/Sample.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
 
 using namespace sectile;
 using namespace sectile::recurrence;

@@ -1,7 +1,7 @@
 // What the forward and the backward kernels of the linear recurrence share: a chunk's decays, the
 // pass over chunks that leaves the state before each, and the arguments.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 #include <cmath>
 #include <concepts>

@@ -1,7 +1,7 @@
 // The linear recurrence and its gradients on the host, step by step.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
 #include "kernels/recurrent/Family.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include <cmath>
 
 using namespace sectile;

@@ -1,7 +1,7 @@
 // Sums over a ring's steps, in float: of attention's results, merged by their lse, and of
 // gradients.
 #pragma once
-#include "kernels/Slice.h"
+#include "kernels/calls/Slice.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
 

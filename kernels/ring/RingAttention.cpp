@@ -3,8 +3,8 @@
 //   lse = log(e^lse1 + e^lse2), o = (e^lse1 o1 + e^lse2 o2) / e^lse,
 // and gradients that are sums over the slices, by attention_backward with the whole rows' o and
 // lse. Tensors of the processes that do not go together are refused by all.
-#include "kernels/HostArray.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
+#include "kernels/references/HostArray.h"
 #include "kernels/ring/Accumulate.h"
 #include <cstdio>
 #include <limits>

@@ -1,10 +1,10 @@
 // ring_attention and its gradients as kernels of the registry: what the processes of a ring do with
 // their slices of the sequence, done by one process on one device, by RingAttention.cpp's formulas.
 // Refused: slices outside 1 to 64, what attention refuses, and in causal order Sq that is not Sk.
-#include "kernels/Use.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/References.h"
+#include "kernels/calls/Use.h"
 #include "kernels/ring/Accumulate.h"
 #include "kernels/ring/Family.h"
 #include <cstdio>

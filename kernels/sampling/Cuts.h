@@ -1,8 +1,8 @@
 // Which tokens of a row stay: the options that say so, and what the kernels of this family share
 // about rows.
 #pragma once
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 #include <sectile/error.h>
 #include <sectile/sectile.h>

@@ -1,8 +1,8 @@
 // Races on the host, and what kernels that draw are told.
 #include "kernels/sampling/Race.h"
-#include "kernels/ReferencePhilox.h"
-#include "kernels/Registry.h"
-#include "kernels/RowBlocks.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/ReferencePhilox.h"
+#include "kernels/registry/Registry.h"
 #include <cmath>
 
 using namespace sectile;

@@ -2,7 +2,7 @@
 // independent exponential numbers E, the one of the largest log w - log E is each with probability
 // w / sum of w (Gumbel's trick). Whoever wins among all also wins among any part that it is in.
 #pragma once
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <limits>
 #include <sectile/sectile.h>
 

@@ -4,7 +4,7 @@
 //
 // Instead of sorting, the last number that stays is found by its bits, two at a time: whether one
 // stays depends on how many are larger, and on their sum, which fall as it grows.
-#include "kernels/Sample.h"
+#include "kernels/references/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
 #include "kernels/sampling/Race.h"

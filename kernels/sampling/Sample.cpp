@@ -19,7 +19,7 @@
 // Flat rows of which few tokens stay would take many such races. So tokens that top_k and min_p may
 // leave are listed, too, above a bound: the k-th largest of the groups' maxima is one for the k-th
 // largest logit. A list that fits one tile is sorted, and all cuts are made at once.
-#include "kernels/Sample.h"
+#include "kernels/references/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
 #include "kernels/sampling/Race.h"

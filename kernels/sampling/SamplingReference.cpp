@@ -1,6 +1,6 @@
 // Sampling on the host, by sorting.
-#include "kernels/ReferenceArithmetic.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include "kernels/sampling/Race.h"
 #include "kernels/sampling/References.h"
 #include <algorithm>

@@ -5,8 +5,8 @@
 // were certain: q is 1 at d and 0 elsewhere. Where no probability is left, it is drawn from p_i
 // itself. A draft that is no token is never kept. A row whose p there has a NaN, an infinity or a
 // negative number gives the token -1.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
 #include "kernels/sampling/Race.h"

@@ -3,8 +3,8 @@
 // outside 1 to 1024; from the host also slots that there are not, and two tokens with one slot. The
 // device leaves tokens out whose slots there are not.
 #include "kernels/serving/Append.h"
-#include "kernels/HostArray.h"
-#include "kernels/Sample.h"
+#include "kernels/references/HostArray.h"
+#include "kernels/references/Sample.h"
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>

@@ -1,7 +1,7 @@
 // What kv_append and rope_append have in common on the host: arguments, checks, and the formula.
 #pragma once
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile {
 

@@ -1,5 +1,5 @@
 // Appending to a cache on the host.
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include "kernels/serving/Append.h"
 #include <algorithm>
 #include <limits>

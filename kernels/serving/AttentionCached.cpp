@@ -7,9 +7,9 @@
 // plan. Refused besides: tokens that sequences cannot share evenly, without cu_seqlens_q; a plan
 // with cu_seqlens_q, but without max_queries; from the host also sequences with more tokens than
 // tree or max_queries has room for.
-#include "kernels/RowBlocks.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/PackedHeads.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"
 #include <algorithm>

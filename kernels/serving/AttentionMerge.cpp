@@ -2,9 +2,9 @@
 //   lse = log(sum of e^lse_p), o = sum of e^(lse_p - lse) o_p,
 // which follows from o = sum of e^(s - lse) v. A part with lse_p = -inf counts nothing, whatever it
 // holds; where no part counts o is 0. D beyond 1024 is refused.
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
 #include "kernels/attention/Options.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/Sample.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Merge.h"
 #include "kernels/serving/References.h"

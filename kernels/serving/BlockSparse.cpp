@@ -5,10 +5,10 @@
 // attention and attention_backward. Refused: blocks that are no multiples of 16 up to 1024, a mask
 // of other extents, tiles that do not divide blocks. A row that sees nothing gives o = 0, and lse =
 // -inf without sinks.
-#include "kernels/RowBlocks.h"
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionKernels.h"
 #include "kernels/attention/References.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/PresentBlocks.h"
 #include <algorithm>

@@ -7,9 +7,9 @@
 // option `scale`, because models differ in it; latents outside 16 to 512 columns and others outside
 // 1 to 128; rows of bytes whose latent is no multiple of 128; what attention_cached refuses.
 #include "kernels/serving/Latent.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
 #include "kernels/attention/PackedHeads.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/references/Sample.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Plan.h"
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Rows of a cache of latents on the host, as keys and values.
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include "kernels/serving/References.h"
 #include <cstring>
 #include <sectile/error.h>

@@ -1,6 +1,6 @@
 // Merging partial attention on the host.
-#include "kernels/Parallel.h"
-#include "kernels/ReferenceArithmetic.h"
+#include "kernels/references/Parallel.h"
+#include "kernels/references/ReferenceArithmetic.h"
 #include "kernels/serving/References.h"
 #include <cmath>
 #include <limits>

@@ -6,9 +6,9 @@
 // below -1, tables for 2^30 keys; from the host also lengths and blocks that there are not, which
 // are undefined on the device.
 #include "kernels/serving/Paged.h"
-#include "kernels/Contents.h"
-#include "kernels/Sample.h"
 #include "kernels/attention/OptionScores.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include "kernels/serving/Merge.h"
 #include "kernels/serving/Plan.h"
 #include <algorithm>

@@ -3,8 +3,8 @@
 //   C = min c 256 with sum over s of max(ceil(context_lens[s] / (c 256)), 1) <= parts,
 // and rows of the plan are (s, j C, min((j + 1) C, context_lens[s]), parts of s, or 0 where j > 0).
 // Fewer parts than sequences are refused.
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Plan.h"
 #include "kernels/serving/References.h"

@@ -1,6 +1,6 @@
 // Attention over pages on the host: each sequence by itself, with its keys and values in a row.
-#include "kernels/Registry.h"
 #include "kernels/attention/PackedReference.h"
+#include "kernels/registry/Registry.h"
 #include "kernels/serving/References.h"
 #include <sectile/error.h>
 

@@ -4,10 +4,10 @@
 // Both are -1 where there is no such position, page or block. Refused: pages outside 1 to 256, T
 // other than S without cu_seqlens_q, tokens without a sequence, tables for 2^30 keys; from the host
 // also lengths that the tables have no room for, and boundaries that fall.
-#include "kernels/Contents.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Sample.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include "kernels/serving/Family.h"
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Plans of the parts of sequences' keys on the host.
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include "kernels/serving/Plan.h"
 #include "kernels/serving/References.h"
 #include <algorithm>

@@ -7,12 +7,12 @@
 // instead. Refused: what kv_append and rope refuse, a table with another width than r or with
 // options that it has none of, a negative eps; from the host also positions that the table does not
 // have, which give NaN on the device.
-#include "kernels/Sample.h"
 #include "kernels/attention/Options.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"
+#include "kernels/references/Sample.h"
 #include "kernels/serving/Append.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Slots.h"

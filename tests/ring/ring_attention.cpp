@@ -2,9 +2,9 @@
 // float64. ring_attention DEVICE mpi|nccl [FILE]: run by mpirun; NCCL's id goes through MPI. DEVICE
 // "cuda" is the process's own.
 #include "bench/RingProcess.h"
-#include "kernels/Accuracy.h"
-#include "kernels/Execute.h"
-#include "kernels/Registry.h"
+#include "kernels/calls/Execute.h"
+#include "kernels/references/Accuracy.h"
+#include "kernels/registry/Registry.h"
 #include <cstdio>
 #include <cstring>
 #include <iostream>

@@ -1,8 +1,8 @@
 // Launches of the library's kernels in configurations from all over their search spaces.
 #pragma once
 #include "jit/CodeAccess.h"
-#include "kernels/Tune.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
+#include "kernels/tuning/Tune.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <set>

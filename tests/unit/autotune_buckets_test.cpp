@@ -1,6 +1,6 @@
 // What a call of the library is launched with: by its bucket, and as of what other processes have
 // found out meanwhile.
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include "tests/unit/Processes.h"
 #include <gtest/gtest.h>
 #include <sectile/register_kernel.h>

@@ -1,6 +1,6 @@
 // Tuning the library's kernels on the virtual GPU.
 #include "Candidates.h"
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include <cstdlib>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

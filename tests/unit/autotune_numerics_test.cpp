@@ -1,9 +1,9 @@
 // The order of sums of configurations: what is kept of it, and the mode in which nothing but that
 // of the reference configuration is chosen, whatever was measured and however large a batch is.
 #include "autotune/Database.h"
-#include "kernels/Execute.h"
-#include "kernels/Tune.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Execute.h"
+#include "kernels/calls/Use.h"
+#include "kernels/tuning/Tune.h"
 #include "tests/unit/Processes.h"
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // Tuning across processes: what one has found out, others know; of two that meet one shape, one
 // tunes.
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include "tests/unit/Processes.h"
 #include <chrono>
 #include <gtest/gtest.h>

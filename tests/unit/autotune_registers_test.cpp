@@ -2,7 +2,7 @@
 // the whole library.
 #include "codegen/nvidia/Ptxas.h"
 #include "codegen/nvidia/RegisterEstimate.h"
-#include "kernels/Parallel.h"
+#include "kernels/references/Parallel.h"
 #include "tests/unit/Candidates.h"
 #include "tests/unit/Processes.h"
 #include <cmath>

@@ -1,6 +1,6 @@
 // The explicit level: products that state their copies, partitions and waits on every device, and
 // mistakes that the compiler has to refuse for the reason they are mistakes.
-#include "kernels/Accuracy.h"
+#include "kernels/references/Accuracy.h"
 #include "ops/Devices.h"
 #include <gmock/gmock.h>
 #include <sectile/cta.h>

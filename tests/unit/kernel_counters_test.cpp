@@ -2,8 +2,8 @@
 // compiler gives them is what they need: exact numbers, so performance is tested like results are.
 #include "VirtualTest.h"
 #include "ir/Target.h"
-#include "kernels/Emit.h"
-#include "kernels/Registry.h"
+#include "kernels/calls/Emit.h"
+#include "kernels/registry/Registry.h"
 #include "runtime/LaunchAccess.h"
 #include "vgpu/VirtualDevice.h"
 #include <algorithm>

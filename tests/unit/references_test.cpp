@@ -1,8 +1,8 @@
 // The references against results worked out by hand, and the judge: what it lets pass and what not.
-#include "kernels/Accuracy.h"
-#include "kernels/Check.h"
-#include "kernels/References.h"
-#include "kernels/Registry.h"
+#include "kernels/references/Accuracy.h"
+#include "kernels/references/Check.h"
+#include "kernels/references/References.h"
+#include "kernels/registry/Registry.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Kernels that a program adds to the library's, and descriptions that cannot be used.
-#include "kernels/SpecCheck.h"
+#include "kernels/registry/SpecCheck.h"
 #include "tests/unit/Message.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

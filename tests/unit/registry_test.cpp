@@ -1,7 +1,7 @@
 // The registry's kernels, and what resolving accepts and refuses.
-#include "kernels/Execute.h"
-#include "kernels/Registry.h"
-#include "kernels/Sample.h"
+#include "kernels/calls/Execute.h"
+#include "kernels/references/Sample.h"
+#include "kernels/registry/Registry.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sectile/error.h>

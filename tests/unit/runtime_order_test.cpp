@@ -1,7 +1,7 @@
 // What copies wait for, what a capture bears, and what a graph keeps: over fake drivers whose
 // streams run nothing before something waits for it.
 #include "OrderTest.h"
-#include "kernels/Workspace.h"
+#include "kernels/calls/Workspace.h"
 #include <gmock/gmock.h>
 
 using namespace sectile;

@@ -2,7 +2,7 @@
 // keep. Over fake drivers, where a call's kernels do nothing, and on the virtual GPU, where they
 // do.
 #include "OrderTest.h"
-#include "kernels/Workspace.h"
+#include "kernels/calls/Workspace.h"
 #include <gmock/gmock.h>
 #include <sectile/autotune.h>
 #include <sectile/library.h>

@@ -1,6 +1,6 @@
 // Threads that the system does not give: work is done by those that there are.
 #include "autotune/Prepare.h"
-#include "kernels/Parallel.h"
+#include "kernels/references/Parallel.h"
 #include "vgpu/VirtualDevice.h"
 #include <atomic>
 #include <cerrno>

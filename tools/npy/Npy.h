@@ -1,6 +1,6 @@
 // NumPy's .npy files, format versions 1 to 3.
 #pragma once
-#include "kernels/HostArray.h"
+#include "kernels/references/HostArray.h"
 #include <string>
 #include <string_view>
 

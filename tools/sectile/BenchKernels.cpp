@@ -1,7 +1,7 @@
 // `sectile bench kernels`: the time of every kernel of the library, or of a file of shapes.
 #include "tools/sectile/BenchKernels.h"
 #include "bench/Kernels.h"
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include "tools/File.h"
 #include "tools/sectile/Calls.h"
 #include "tools/sectile/Execute.h"

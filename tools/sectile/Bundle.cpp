@@ -2,7 +2,7 @@
 // makes others of them.
 #include "runtime/Bundle.h"
 #include "jit/BundleWriter.h"
-#include "kernels/BundleBuilder.h"
+#include "kernels/bundles/BundleBuilder.h"
 #include "tools/File.h"
 #include "tools/sectile/Calls.h"
 #include "tools/sectile/Commands.h"

@@ -1,6 +1,6 @@
 // Reads files of calls.
 #include "tools/sectile/Calls.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "tools/File.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"

@@ -1,6 +1,6 @@
 // Calls of kernels as lines of a file, and what a line leaves out.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <string>
 #include <vector>
 

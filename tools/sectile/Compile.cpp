@@ -2,7 +2,7 @@
 #include "codegen/Compiler.h"
 #include "ir/Target.h"
 #include "jit/Remarks.h"
-#include "kernels/Emit.h"
+#include "kernels/calls/Emit.h"
 #include "runtime/Symbol.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"

@@ -1,6 +1,6 @@
 // `sectile completion` and `sectile man`: shell completions and the man page, made from the help.
 #include "ir/Target.h"
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/hip/HipDevice.h"
 #include "tools/sectile/Commands.h"

@@ -1,5 +1,5 @@
 // `sectile demo`: the five kernels on the best device, each checked against float64.
-#include "kernels/Check.h"
+#include "kernels/references/Check.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Json.h"

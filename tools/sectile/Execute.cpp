@@ -1,6 +1,6 @@
 // Opening devices, choosing configurations, and how results are written.
 #include "tools/sectile/Execute.h"
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // What the commands that run kernels share.
 #pragma once
-#include "kernels/Execute.h"
+#include "kernels/calls/Execute.h"
 
 namespace sectile::tool {
 

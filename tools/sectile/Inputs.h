@@ -1,6 +1,6 @@
 // What a command line says of a kernel's arguments: arrays from files, or extents alone.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include "tools/sectile/CommandLine.h"
 
 namespace sectile::tool {

@@ -1,5 +1,5 @@
 // `sectile list`: the kernels, or all about one.
-#include "kernels/KernelFamilies.h"
+#include "kernels/registry/KernelFamilies.h"
 #include "tools/sectile/Commands.h"
 #include "tools/sectile/Json.h"
 #include "tools/sectile/Table.h"

@@ -1,6 +1,6 @@
 // Loading shared libraries with kernels.
 #include "tools/sectile/Load.h"
-#include "kernels/BundleBuilder.h"
+#include "kernels/bundles/BundleBuilder.h"
 #include <dlfcn.h>
 #include <filesystem>
 #include <sectile/error.h>

@@ -1,5 +1,5 @@
 // `sectile run`: one kernel on arrays from .npy files.
-#include "kernels/Check.h"
+#include "kernels/references/Check.h"
 #include "tools/File.h"
 #include "tools/npy/Npy.h"
 #include "tools/sectile/Commands.h"

@@ -1,5 +1,5 @@
 // `sectile tune`: measures a kernel's configurations for one shape or a file of shapes.
-#include "kernels/Tune.h"
+#include "kernels/tuning/Tune.h"
 #include "autotune/Exchange.h"
 #include "tools/File.h"
 #include "tools/sectile/Commands.h"

@@ -1,9 +1,9 @@
 // A call is drawn, run, and judged by the rules of the library's kernels, with the library's
 // references.
 #include "tests/fuzz/attention/Case.h"
-#include "kernels/Check.h"
 #include "kernels/attention/PackedReference.h"
 #include "kernels/attention/References.h"
+#include "kernels/references/Check.h"
 #include "tests/fuzz/Isolation.h"
 #include "tests/fuzz/attention/Traced.h"
 #include <map>

@@ -2,7 +2,7 @@
 // is tested as results are.
 #pragma once
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "runtime/LaunchAccess.h"
 #include "vgpu/VirtualDevice.h"
 #include <regex>

@@ -1,6 +1,6 @@
 // Names for tests that run once for each kernel of the library.
 #pragma once
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <gtest/gtest.h>
 
 namespace sectile::test {

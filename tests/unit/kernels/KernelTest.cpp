@@ -1,6 +1,6 @@
 // Running cases of the library's kernels.
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <cmath>
 
 namespace sectile::test {

@@ -2,7 +2,7 @@
 // float64 reference by the rules of docs/kernels.md.
 #pragma once
 #include "../ops/Devices.h"
-#include "kernels/Check.h"
+#include "kernels/references/Check.h"
 #include <gmock/gmock.h>
 
 namespace sectile::test {

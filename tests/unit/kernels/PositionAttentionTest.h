@@ -1,7 +1,7 @@
 // What the tests of the attentions by positions share.
 #pragma once
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 
 namespace sectile::test {
 

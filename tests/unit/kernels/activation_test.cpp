@@ -1,6 +1,6 @@
 // activation, swiglu and geglu, forward and backward.
 #include "KernelTest.h"
-#include "kernels/Activations.h"
+#include "kernels/blocks/Activations.h"
 #include <bit>
 #include <cmath>
 #include <sectile/library.h>

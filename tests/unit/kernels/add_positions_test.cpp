@@ -1,6 +1,6 @@
 // add_positions and sinusoidal with their gradients: tables, positions, layer norm after them.
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/position/References.h"
 #include "tests/unit/Message.h"
 #include <cmath>

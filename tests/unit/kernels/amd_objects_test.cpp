@@ -1,6 +1,6 @@
 // Code objects of the library's kernels for AMD's chips: whatever they call is in them.
 #include "RandomCase.h"
-#include "kernels/Emit.h"
+#include "kernels/calls/Emit.h"
 #include "tests/unit/Processes.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include <set>

@@ -3,8 +3,8 @@
 #include "codegen/nvidia/Ptxas.h"
 #include "jit/CodeAccess.h"
 #include "jit/Remarks.h"
-#include "kernels/Use.h"
 #include "kernels/attention/Tiles.h"
+#include "kernels/calls/Use.h"
 #include <bit>
 #include <gmock/gmock.h>
 #include <regex>

@@ -3,8 +3,8 @@
 // Each kernel on one of the chips in turn, with SECTILE_TEST_ALL=1 on all.
 #include "EveryKernel.h"
 #include "RandomCase.h"
-#include "kernels/BundleBuilder.h"
-#include "kernels/Use.h"
+#include "kernels/bundles/BundleBuilder.h"
+#include "kernels/calls/Use.h"
 #include "runtime/LaunchAccess.h"
 #include <gmock/gmock.h>
 #include <sectile/activity.h>

@@ -1,8 +1,8 @@
 // dropout and dropout_backward.
 #include "KernelTest.h"
-#include "kernels/ReferencePhilox.h"
 #include "kernels/attention/Dropout.h"
 #include "kernels/elementwise/Draws.h"
+#include "kernels/references/ReferencePhilox.h"
 #include <sectile/library.h>
 
 using namespace sectile;

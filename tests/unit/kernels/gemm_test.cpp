@@ -1,6 +1,6 @@
 // gemm(): epilogues that are lambdas, in every schedule, against sums of whole numbers in float64.
 #include "../ops/Devices.h"
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/gemm.h>

@@ -3,7 +3,7 @@
 #include "../Processes.h"
 #include "EveryKernel.h"
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include <sectile/error.h>
 
 using namespace sectile;

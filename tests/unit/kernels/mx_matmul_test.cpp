@@ -1,6 +1,6 @@
 // mx_matmul: fp8 and fp4 with e8m0 scales for 32 neighbours.
 #include "KernelTest.h"
-#include "kernels/Emit.h"
+#include "kernels/calls/Emit.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
 

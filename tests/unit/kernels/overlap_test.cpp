@@ -1,7 +1,7 @@
 // Calls whose outputs share memory with other arguments: refused, or in place and right.
 #include "KernelTest.h"
-#include "kernels/Overlap.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Overlap.h"
+#include "kernels/calls/Use.h"
 #include "tests/unit/Processes.h"
 #include <random>
 #include <sectile/gemm.h>

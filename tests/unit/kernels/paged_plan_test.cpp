@@ -1,7 +1,7 @@
 // paged_plan, and paged_decode with its plans: parts of all kinds of lengths, what a part of the
 // keys gives, plans that are refused.
 #include "PagedTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>

@@ -1,6 +1,6 @@
 // The defaults of products on a chip with warpgroups: which tile, splits, cluster and kind of
 // program each shape gets, where an H100 has shown what is good (docs/performance.md).
-#include "kernels/Registry.h"
+#include "kernels/registry/Registry.h"
 #include <cmath>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // quantize and silu_mul_quantize: codes and scales by hand, at the edges, and as scaled_matmul
 // takes them.
 #include "KernelTest.h"
-#include "kernels/Emit.h"
+#include "kernels/calls/Emit.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 // rerope_attention and its gradients: two sets of queries and keys, chosen by distance.
 #include "AttentionTest.h"
 #include "PositionAttentionTest.h"
-#include "kernels/References.h"
+#include "kernels/references/References.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>

@@ -1,7 +1,7 @@
 // rope and rope_backward: rotations, both styles, positions, layouts, and how good angles are.
 #include "../VirtualTest.h"
 #include "KernelTest.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "kernels/position/References.h"
 #include "vgpu/VirtualDevice.h"
 #include <algorithm>

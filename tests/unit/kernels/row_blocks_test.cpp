@@ -1,7 +1,7 @@
 // How kernels over rows cut them by default, and the widths of blocks.
 #include "KernelTest.h"
-#include "kernels/RowBlocks.h"
-#include "kernels/Use.h"
+#include "kernels/blocks/RowBlocks.h"
+#include "kernels/calls/Use.h"
 #include <algorithm>
 
 using namespace sectile;

@@ -1,6 +1,6 @@
 // `sectile cache why`: what sets a launch apart from the compiled kernel that is nearest to it.
 #include "jit/CodeAccess.h"
-#include "kernels/Use.h"
+#include "kernels/calls/Use.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/Inputs.h"
 #include "tools/sectile/Table.h"

@@ -1,0 +1,32 @@
+// What the library's references need beside the two arithmetics.
+#pragma once
+#include "kernels/references/References.h"
+#include <bit>
+#include <cmath>
+#include <sectile/kernel_spec.h>
+
+namespace sectile {
+
+// NaN if either is: a row of scores with a NaN in it has no largest.
+template <class Number> Number largerOrNan(Number a, Number b) {
+  return std::isnan(a) || a > b ? a : b;
+}
+
+// The ten bits of mantissa that a tensor core reads of a tf32 operand.
+inline float truncateToTf32(float value) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & ~0x1fffu);
+}
+
+// An operand of the products of a kernel with the option precision=tf32|exact.
+template <class Numbers>
+auto loadOperand(const Numbers &numbers, const Invocation &call, const HostArray &array,
+                 Arithmetic arithmetic) {
+  auto values = numbers.load(array);
+  if (arithmetic == Arithmetic::own && array.dtype == DType::float32 &&
+      call.options.choice("precision") == "tf32")
+    for (auto &value : values)
+      value = truncateToTf32(static_cast<float>(value));
+  return values;
+}
+
+} // namespace sectile

@@ -1,0 +1,16 @@
+// Checks of integer inputs that several kernels have, for KernelSpec::contents.
+#pragma once
+#include "kernels/registry/Registry.h"
+
+namespace sectile {
+
+// Where packed sequences begin, and the end of the last: from 0, never falling, to `end`. Nothing
+// is checked where the argument is left out.
+void checkBoundaries(const Invocation &call, std::span<const HostArray> inputs,
+                     std::string_view argument, std::int64_t end);
+
+// Rows of a pool of so many: none beyond it, and none twice. A negative one stands for none.
+void checkRows(const Invocation &call, std::span<const HostArray> inputs, std::string_view argument,
+               std::int64_t rows);
+
+} // namespace sectile
