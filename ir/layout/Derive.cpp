@@ -107,10 +107,13 @@ llvm::SmallVector<unsigned, 4> Layout::sliceBits(unsigned dim, unsigned count) c
 }
 
 std::optional<Layout> Layout::slice(unsigned dim, unsigned count) const {
-  if (!isDistributed() || !llvm::isPowerOf2_32(count) || repeats(dim) != 1 || core(dim) < count)
+  if (!isDistributed() || count == 0 || count % repeats(dim) != 0)
     return std::nullopt;
-  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, count);
-  if (dropped.size() != llvm::Log2_32(count))
+  const auto ofCore = unsigned(count / repeats(dim));
+  if (!llvm::isPowerOf2_32(ofCore) || core(dim) < ofCore)
+    return std::nullopt;
+  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, ofCore);
+  if (dropped.size() != llvm::Log2_32(ofCore))
     return std::nullopt;
   CoordinateBases kept;
   for (In in : distributedIns)
@@ -123,15 +126,22 @@ std::optional<Layout> Layout::slice(unsigned dim, unsigned count) const {
 }
 
 unsigned Layout::slicedRegister(unsigned dim, unsigned count, unsigned index, unsigned reg) const {
-  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, count);
+  const auto times = unsigned(repeats(dim)), ofCore = count / times;
+  const llvm::SmallVector<unsigned, 4> dropped = sliceBits(dim, ofCore);
   llvm::SmallVector<unsigned, 4> ascending(dropped);
   llvm::sort(ascending);
   unsigned result = reg;
   for (unsigned bit : ascending)
     result = (result >> bit << (bit + 1)) | (result & ((1u << bit) - 1));
   for (auto [i, bit] : llvm::enumerate(dropped))
-    result |= (index >> i & 1) << bit;
-  return result;
+    result |= (index % ofCore >> i & 1) << bit;
+  // A part has one repeat along the dimension, of those that this has.
+  unsigned inner = 1;
+  for (unsigned d = dim + 1; d < rank(); ++d)
+    inner *= unsigned(repeats(d));
+  const unsigned repeat = result / coreRegisters();
+  return ((repeat / inner * times + index / ofCore) * inner + repeat % inner) * coreRegisters() +
+         result % coreRegisters();
 }
 
 Layout Layout::withoutDuplicateRegisters() const {

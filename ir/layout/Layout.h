@@ -145,8 +145,8 @@ public:
   /// The given shape where this has extents of one there: new elements go to new registers.
   Layout broadcast(llvm::ArrayRef<int64_t> shape) const;
   /// One of `count` equal parts along a dimension, in the registers that hold it; nothing where
-  /// some thread does not hold as much of every part. A power of two, of a dimension without
-  /// repeats.
+  /// some thread does not hold as much of every part. As many as the dimension has repeats, or a
+  /// power of two times as many.
   std::optional<Layout> slice(unsigned dim, unsigned count) const;
   /// Which register of this holds what register `reg` of part `index` of slice(dim, count) does.
   unsigned slicedRegister(unsigned dim, unsigned count, unsigned index, unsigned reg) const;

@@ -63,7 +63,8 @@ struct OnlineSoftmax {
     const Float most = scales.rank() ? max(abs(scales), 0) : abs(scales),
                 before = valueScales->unit;
     valueScales->largest = maximum(valueScales->largest, most);
-    valueScales->unit = maximum(most, valueScales->largest * 0x1p-64f);
+    valueScales->unit =
+        maximum(maximum(most, valueScales->largest * 0x1p-64f), smallest); // none may be 0
     return {before / valueScales->unit, scales / valueScales->unit};
   }
   template <class T> void add(const Tile<T> &weights, const Tile<T> &values, Precision precision) {

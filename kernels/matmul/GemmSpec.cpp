@@ -32,6 +32,7 @@ ProductShape shapeOf(const Invocation &call) {
           .inner = call.extent("K"),
           .bytes = bytes,
           .isAligned = row * bytes % 128 == 0,
+          .acrossK = !call.options.flag("trans_b"),
           .streamed = call.options.choice("schedule") == "stream_k",
           .promotes = isFp8(call.dtype("a"))};
 }
@@ -49,13 +50,12 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
   return suitsWarpgroups(call, target, liesAlongK(call));
 }
 
-// Where tiles of 256 columns leave multiprocessors idle, this one often fills the chip once.
-// Streams leave none idle, and share its sums slowly.
-constexpr ProductTile betweenTile{128, 192, 8, 3};
+// Where tiles of 128 and 256 columns leave multiprocessors idle in the last wave, these often do
+// not. Streams leave none idle, and share their sums slowly.
+constexpr ProductTile betweenTiles[] = {{128, 160, 8, 4}, {128, 192, 8, 3}, {128, 224, 8, 3}};
 constexpr auto tilesOf16Bits = [] {
-  std::array<ProductTile, std::size(productTiles) + 1> tiles{};
-  std::copy(std::begin(productTiles), std::end(productTiles), tiles.begin());
-  tiles.back() = betweenTile;
+  std::array<ProductTile, std::size(productTiles) + std::size(betweenTiles)> tiles{};
+  std::ranges::copy(betweenTiles, std::ranges::copy(productTiles, tiles.begin()).out);
   return tiles;
 }();
 
@@ -151,9 +151,9 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
   const bool narrow = config.at("m") == narrowRows;
   const std::int64_t deepest = narrow || size_of(call.dtype("a")) == 1 ? 128 : 64;
   const bool suitsRows = !narrow || call.extent("M") <= narrowRows;
-  const bool suitsColumns = config.at("n") != betweenTile.n ||
-                            (size_of(call.dtype("a")) == 2 && config.at("m") == betweenTile.m &&
-                             isInWarpgroups(call, target));
+  const bool suitsColumns =
+      std::has_single_bit(static_cast<std::uint64_t>(config.at("n"))) ||
+      (size_of(call.dtype("a")) == 2 && config.at("m") == 128 && isInWarpgroups(call, target));
   return suitsRows && suitsColumns && sums >= (narrow ? 4 : 8) &&
          sums <= (hasMatrixUnits(target, call.dtype("a")) ? 128 : 64) && config.at("k") <= deepest;
 }
@@ -256,7 +256,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
       },
       shapeOf);
   spec.spaces = {{.axes = {{"m", {16, 32, 64, 128, 256}},
-                           {"n", {32, 64, 128, betweenTile.n, 256}},
+                           {"n", {32, 64, 96, 128, 160, 192, 224, 256}},
                            {"k", {16, 32, 64, 128}},
                            {"warps", {4, 8}},
                            {"stages", {2, 3, 4, 5, 6}}},

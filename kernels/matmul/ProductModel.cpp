@@ -30,6 +30,9 @@ constexpr double portBytesPerClock = 64; // from the L2 cache into one multiproc
 constexpr double memoryReached = 0.84, cacheReached = 1.28;
 // Requests for a line that begins within one of the cache's.
 constexpr double misaligned = 2.5;
+// Columns that fill lines of shared memory by halves, as 160 and 224 do, make steps longer by these
+// factors, the second where b's lines lie along them.
+constexpr double halfLines = 1.03, halfLinesOfB = 1.08;
 
 // Warps that multiply fewer rows each on their own reach this part of the rate (docs/autotuner.md).
 constexpr std::int64_t warpgroupRows = 64;
@@ -65,6 +68,8 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const double inFlight = double(config.stages - 1 + config.persistent);
   double step = m * n * k / (perClock * cycles) + (m + n / cluster) * k * bytes / fetched +
                 handover / std::max(inFlight, 1.0);
+  if (const std::int64_t line = 128 / shape.bytes; config.n > line && config.n % line != 0)
+    step *= shape.acrossK ? halfLinesOfB : halfLines;
   if (config.cluster > 1)
     step += pairOfSlots;
   if (shape.promotes)

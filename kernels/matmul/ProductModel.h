@@ -11,6 +11,7 @@ struct ProductShape {
   std::int64_t batches, rows, columns, inner;
   std::int64_t bytes = 2;   // of an element of the operands
   bool isAligned = true;    // rows of b, as stored, begin where lines of 128 bytes do
+  bool acrossK = false;     // rows of b, as stored, lie along the columns of the product
   std::int64_t repeats = 1; // how often the operands have each number of memory, as under taps
   bool streamed = false;    // the steps of all tiles are dealt out evenly: there are no waves
   bool promotes = false;    // the sums of each step are added to others, by threads

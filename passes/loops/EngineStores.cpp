@@ -173,14 +173,17 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
 }
 
 /// A store's tile in so many pieces along the dimension of neighbours; nothing where threads do not
-/// hold equal parts of each, or where lines would be shorter than the engine's widest.
+/// hold equal parts of each, or where lines would be shorter than the whole tile's and than the
+/// engine's widest.
 std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsigned count) {
   constexpr unsigned widestLineBits = 1024;
   auto type = cast<RankedTensorType>(tileOf(store).getType());
   Pieces pieces{extentsOf(store) ? 1 : *denseDimension(blockOf(store)->view), count, {}};
   if (count > 1) {
     const std::optional<Layout> part = cta::layoutOf(type)->slice(pieces.dim, count);
-    if (!part || part->shape()[pieces.dim] * cta::elementBits(type) < widestLineBits)
+    const int64_t widest = std::min<int64_t>(widestLineBits, cta::layoutOf(type)->core(pieces.dim) *
+                                                                 cta::elementBits(type));
+    if (!part || part->shape()[pieces.dim] * cta::elementBits(type) < widest)
       return std::nullopt;
     type = RankedTensorType::get(part->shape(), type.getElementType(),
                                  cta::LayoutAttr::get(type.getContext(), *part));
@@ -196,13 +199,25 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
                                                                   : std::nullopt;
 }
 
+/// All ways to split a store, that with the fewest pieces first.
+SmallVector<EngineStores::Pieces> EngineStores::splits(Operation *store) {
+  SmallVector<Pieces> all;
+  unsigned count = 1;
+  while (std::optional<Pieces> pieces = split(store, count)) {
+    all.push_back(*pieces);
+    const Layout *layout = cta::layoutOf(tileOf(store).getType());
+    count = count == 1 && layout->repeats(pieces->dim) > 1 ? unsigned(layout->repeats(pieces->dim))
+                                                           : 2 * count;
+  }
+  return all;
+}
+
 /// The fewest pieces that fit.
 std::optional<EngineStores::Pieces> EngineStores::splitToFit(Operation *store, int64_t room) {
-  for (unsigned count = 1;; count *= 2) {
-    std::optional<Pieces> pieces = split(store, count);
-    if (!pieces || pieces->bytes() <= room)
+  for (const Pieces &pieces : splits(store))
+    if (pieces.bytes() <= room)
       return pieces;
-  }
+  return std::nullopt;
 }
 
 int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without) {
@@ -211,13 +226,13 @@ int64_t EngineStores::bytesBeside(Operation *loop, DenseSet<Operation *> without
     if (!tileLoopOf(store) || outermostAround(store) != loop ||
         !whyNot(store, /*perTile=*/true).empty())
       continue;
-    std::optional<Pieces> least;
-    for (unsigned count = 1; std::optional<Pieces> pieces = split(store, count); count *= 2)
-      if (!least || pieces->bytes() < least->bytes())
-        least = pieces;
-    if (!least)
+    const SmallVector<Pieces> ways = splits(store);
+    if (ways.empty())
       continue;
-    stored += least->bytes();
+    int64_t least = ways.front().bytes();
+    for (const Pieces &pieces : ways)
+      least = std::min(least, pieces.bytes());
+    stored += least;
     if (cta::ConvertLayoutOp convert = conversionOf(store); convert && convert->hasOneUse())
       without.insert(convert);
   }

@@ -52,6 +52,7 @@ private:
   llvm::SmallVector<mlir::Operation *> candidates();
   std::string whyNot(mlir::Operation *store, bool perTile);
   std::optional<Pieces> split(mlir::Operation *store, unsigned count);
+  llvm::SmallVector<Pieces> splits(mlir::Operation *store);
   std::optional<Pieces> splitToFit(mlir::Operation *store, int64_t room);
   void storePerTile(mlir::Operation *store, const Pieces &pieces);
   void predicateStoreWaits();

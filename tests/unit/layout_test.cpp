@@ -194,15 +194,18 @@ TEST(Layout, SqueezeCollapseAndExpand) {
 
 TEST(Layout, SlicesStayInTheirRegisters) {
   Random random;
-  unsigned split = 0;
+  unsigned split = 0, ofRepeats = 0;
   for (unsigned round = 0; round < rounds; ++round) {
     Layout layout = randomDistributed(random, randomShape(random, random.between(1, 3), 9), 5, 2);
     SCOPED_TRACE(random.message() + " " + layout.text());
-    const unsigned dim = random.below(layout.rank()), count = 2u << random.below(2);
+    const unsigned dim = random.below(layout.rank()),
+                   count = random.below(4) == 0 ? random.between(2, 12)
+                                                : unsigned(layout.repeats(dim)) << random.below(3);
     const std::optional<Layout> slice = layout.slice(dim, count);
     if (!slice)
       continue;
     ++split;
+    ofRepeats += layout.repeats(dim) > 1;
     ASSERT_EQ(slice->shape()[dim] * count, layout.shape()[dim]);
     for (unsigned index = 0; index < count; ++index)
       forEachPlace(*slice, [&](Place place) {
@@ -213,6 +216,7 @@ TEST(Layout, SlicesStayInTheirRegisters) {
       });
   }
   EXPECT_GT(split, rounds / 50);
+  EXPECT_GT(ofRepeats, rounds / 200);
 }
 
 TEST(Layout, SlicesThatThreadsDoNotShareAlikeAreRefused) {
@@ -225,7 +229,9 @@ TEST(Layout, SlicesThatThreadsDoNotShareAlikeAreRefused) {
   EXPECT_FALSE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 4));
   EXPECT_FALSE(slice("8x4, register [(0,2) (4,2)], lane [(1,0) (2,0) (0,1)]", 1, 2));
   EXPECT_FALSE(slice("8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1)]", 0, 3));
-  // Halves of three times 8.
+  // Thirds and sixths of three times 8, but no halves.
+  EXPECT_TRUE(slice("24, register [(1) (2) (4)]", 0, 3));
+  EXPECT_TRUE(slice("24, register [(1) (2) (4)]", 0, 6));
   EXPECT_FALSE(slice("24, register [(1) (2) (4)]", 0, 2));
 }
 

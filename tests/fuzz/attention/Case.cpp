@@ -31,6 +31,7 @@ struct Case {
   int64_t page = 16;
   DType cache = DType::float16;                ///< of pages; uint8: two numbers of 4 bits
   bool hasScales = false, blockScales = false; ///< of caches: of heads, and of each block
+  int zeroScales = 0; ///< one of so many scales is 0, as of blocks of zeros; 0: none
   std::optional<HostArray> sinks = {};
   double dropout = 0;
   uint64_t seed = 0;
@@ -59,6 +60,8 @@ struct Case {
     if (!hasScales)
       return 1;
     const int64_t by = (blockScales ? block : 0) + head + (values ? 1 : 0);
+    if (zeroScales && by % zeroScales == 0)
+      return 0;
     return std::ldexp(1.0f, -int(by % 3) - (cache == DType::int8    ? 4
                                             : cache == DType::uint8 ? 1
                                                                     : 0));
@@ -84,7 +87,8 @@ std::string Case::describe() const {
     text << " page=" << page << " of " << (cache == DType::uint8 ? "4 bits" : name_of(cache))
          << (blockScales ? " with scales of blocks"
              : hasScales ? " with scales of heads"
-                         : "");
+                         : "")
+         << (zeroScales ? ", some of them 0" : "");
   if (parts)
     text << " planned in " << *parts;
   if (scale)
@@ -223,6 +227,8 @@ Case drawCase(Draw &draw, const std::string &device) {
       of.cache = DType::int8;
     of.hasScales = draw.pick(4) != 0;
     of.blockScales = of.hasScales && draw.coin();
+    if (of.hasScales && draw.pick(4) == 0)
+      of.zeroScales = int(draw.number(1, 4));
   }
   if (of.form == Form::OneQuery) {
     const size_t how = draw.pick(3);
@@ -259,7 +265,9 @@ HostArray drawCached(Draw &draw, const Case &of, bool values) {
         for (int64_t d = 0; d < sizes.width; ++d, ++at) {
           const double scale = double(of.cacheScale(values, of.blockOf(s, j / of.page), h));
           double &number = numbers[at];
-          if (of.cache == DType::float8_e4m3)
+          if (scale == 0)
+            number = 0;
+          else if (of.cache == DType::float8_e4m3)
             number = double(float8_e4m3(number / scale)) * scale;
           else
             number = std::clamp(std::round(number / scale), of.cache == DType::int8 ? -128.0 : -8.0,
@@ -669,8 +677,11 @@ private:
               const int64_t block = table[size_t(s * most + j / page)];
               const auto number = [&](int64_t column) {
                 const int64_t columns = of.sizes.width;
-                return from[size_t(((starts[size_t(s)] + j) * H + h) * columns + column)] /
-                       double(of.cacheScale(ofValues, block, h));
+                const double scale = double(of.cacheScale(ofValues, block, h));
+                return scale == 0
+                           ? 0
+                           : from[size_t(((starts[size_t(s)] + j) * H + h) * columns + column)] /
+                                 scale;
               };
               C &to = values[size_t(((block * H + h) * page + j % page) * D + d)];
               if constexpr (pairs)

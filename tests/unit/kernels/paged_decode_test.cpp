@@ -230,6 +230,24 @@ TEST_P(PagedDecode, QuantisedCachesWithScalesForEachHead) {
   }
 }
 
+// As blocks of zeros have: the first ones, all others, or the only one.
+TEST_P(PagedDecode, ScalesMayBeZero) {
+  for (const int zeros : {1, 3, 0}) {
+    KernelCase test{"paged_decode", {}, {}, {"k_scale", "v_scale"}, "f16,k_cache=i8"};
+    if (!zeros)
+      test.single = {"k_scale", "v_scale"};
+    test.prepare = [zeros](const Invocation &call, std::vector<HostArray> &inputs) {
+      for (const char *scales : {"k_scale", "v_scale"}) {
+        HostArray &array = inputs[call.index(scales)];
+        array.assign(sequence(array.count(), [zeros](std::int64_t i) {
+          return zeros == 1 ? i % 2 : zeros && i % zeros == 0 ? 0.25 : 0.0;
+        }));
+      }
+    };
+    expectRight(device, test);
+  }
+}
+
 /// The error that docs/kernels/serving.md states, of numbers quantised with a scale for each block
 /// and head: against attention over the numbers as they were.
 TEST(PagedDecodeReference, QuantisingCostsNoMoreThanIsStated) {
