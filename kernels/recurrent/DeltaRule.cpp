@@ -18,8 +18,8 @@ namespace {
 
 // The three launches --------------------------------------------------------------------------
 
-// Of each chunk: what its steps add without a state (`values`), what they take of the state before
-// the chunk (`reads`), and how much of each step and of that state remains behind it.
+// Of each chunk: what its steps add without a state (`values` [B, T, Hv, V]), what they take of the
+// state before the chunk (`reads`), and how much of each step and of that state remains behind it.
 template <class T>
 Kernel chunks{
     "delta_rule_chunks",
@@ -36,72 +36,71 @@ Kernel chunks{
             auto key = keys.tile(chunk, width).load(number, 0);
             auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
             auto factor = factors(key, config);
+            const Decays decays(logs, number, config);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
             auto products = dot(key, trans(key), zeros<float>(chunk, chunk), Precision::ieee) *
-                            recurrence::pairwise(logs, number, decays(config));
+                            decays.between();
             auto lower =
                 where(i > j, products * expand(strength * factor, 1) * expand(factor, 0), 0.0f);
             auto inverse = Inverse<T>(lower, chunk)();
             if (config.backward)
               inverses.at(slot, head).tile(chunk, chunk).store(0, 0, inverse);
-            auto decay = recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
-            remaining.at(slot, head).tile(chunk).store(0, reshape(decay.toEnd, chunk) * factor);
-            whole.at(slot).tile(1).store(head, decay.whole);
+            remaining.at(slot, head).tile(chunk).store(0, decays.toEnd * factor);
+            whole.at(slot).tile(1).store(head, decays.whole);
 
-            auto solved = [&](const Tile<T> &rows, const Tile<float> &weights) {
-              const auto zero = zeros<float>(chunk, columns);
-              const auto right = cast<float>(rows) * weights;
-              if constexpr (std::same_as<T, half>)
-                return dot(cast<half>(inverse), cast<half>(right), zero, Precision::ieee);
-              else
-                return dot(inverse, right, zero, statePrecision<T>);
-            };
-            auto before = decay.fromStart * expand(strength * factor, 1);
-            for (auto column : range(0, cdiv(k.extent(3), columns)))
-              reads.at(slot, head)
-                  .tile(chunk, columns)
-                  .store(0, column, solved(keys.tile(chunk, columns).load(number, column), before));
+            auto weighted = inverse * expand(strength * factor * decays.fromStart, 0);
+            auto read = reads.at(slot, head);
+            const auto zero = zeros<float>(chunk, columns);
+            if (width <= 128)
+              read.tile(chunk, width)
+                  .store(0, 0, withRows(weighted, key, zeros<float>(chunk, width)));
+            else
+              for (auto column : range(0, cdiv(k.extent(3), columns)))
+                read.tile(chunk, columns)
+                    .store(
+                        0, column,
+                        withRows(weighted, keys.tile(chunk, columns).load(number, column), zero));
+            weighted = inverse * expand(strength, 0);
             auto from = sequence.rows(v, head).tile(chunk, columns);
+            auto to = sequence.rows(values, head).tile(chunk, columns);
             for (auto column : range(0, cdiv(v.extent(3), columns)))
-              values.at(slot, head)
-                  .tile(chunk, columns)
-                  .store(0, column, solved(from.load(number, column), expand(strength, 1)));
+              to.store(number, column, withRows(weighted, from.load(number, column), zero));
           });
     }};
 
 // From chunk to chunk, with some columns of a state: leaves the state before each chunk, and what
-// the chunk's steps add in place of `values`.
+// the chunk's steps add (`added`).
 template <class T, class U>
-Kernel states{
-    "delta_rule_states",
-    [](View<const T, 4> k, View<const std::int32_t, 1> starts, View<const T, 4> reads,
-       View<T, 4> values, View<const float, 3> remaining, View<const float, 2> whole,
-       View<const float, 4> initial, View<U, 4> kept, View<float, 4> last,
-       const DeltaConfig &config) {
-      const int chunk = config.chunk, width = config.width, columns = config.columns;
-      auto column = program_id(0), head = program_id(1), one = program_id(2);
-      const auto sequence = sequenceOf(starts, one, k.extent(1), config);
-      auto keys = sequence.rows(k, head / (values.extent(1) / k.extent(2))).tile(chunk, width);
-      auto state = zeros<float>(width, columns);
-      if (config.initial_state)
-        state = initial.at(one, head).tile(width, columns).load(0, column);
-      for (auto number : range(0, cdiv(sequence.tokens.length, chunk))) {
-        auto slot = sequence.slot + number;
-        auto key = keys.load(number, 0);
-        auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
-        auto to = values.at(slot, head).tile(chunk, columns);
-        auto late = expand(remaining.at(slot, head).tile(chunk).load(0), 1);
-        auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
-                         cast<std::int64_t>(head) * whole.stride(1));
-        kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
-        auto added =
-            cast<T>(cast<float>(to.load(0, column)) -
-                    dot(cast<float>(read), state, zeros<float>(chunk, columns), statePrecision<T>));
-        to.store(0, column, added);
-        state = dot(trans(cast<T>(cast<float>(key) * late)), added, state * rest, Precision::ieee);
-      }
-      last.at(one, head).tile(width, columns).store(0, column, state);
-    }};
+Kernel states{"delta_rule_states",
+              [](View<const T, 4> k, View<const std::int32_t, 1> starts, View<const T, 4> reads,
+                 View<const T, 4> values, View<T, 4> added, View<const float, 3> remaining,
+                 View<const float, 2> whole, View<const float, 4> initial, View<U, 4> kept,
+                 View<float, 4> last, const DeltaConfig &config) {
+                const int chunk = config.chunk, width = config.width, columns = config.columns;
+                auto column = program_id(0), head = program_id(1), one = program_id(2);
+                const auto sequence = sequenceOf(starts, one, k.extent(1), config);
+                auto keys =
+                    sequence.rows(k, head / (values.extent(2) / k.extent(2))).tile(chunk, width);
+                auto news = sequence.rows(values, head).tile(chunk, columns);
+                auto state = zeros<float>(width, columns);
+                if (config.initial_state)
+                  state = initial.at(one, head).tile(width, columns).load(0, column);
+                // Two chunks in flight leave room for two programs of a multiprocessor.
+                for (auto number : range(0, cdiv(sequence.tokens.length, chunk), {.stages = 2})) {
+                  auto slot = sequence.slot + number;
+                  auto key = keys.load(number, 0);
+                  auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
+                  auto fresh = cast<float>(news.load(number, column));
+                  auto late = expand(remaining.at(slot, head).tile(chunk).load(0), 1);
+                  auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
+                                   cast<std::int64_t>(head) * whole.stride(1));
+                  kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
+                  fresh -= withState(read, state, zeros<float>(chunk, columns));
+                  added.at(slot, head).tile(chunk, columns).store(0, column, fresh);
+                  state = dot(trans(key), cast<T>(fresh * late), state * rest, Precision::ieee);
+                }
+                last.at(one, head).tile(width, columns).store(0, column, state);
+              }};
 
 template <class T, class U>
 Kernel outputs{
@@ -112,24 +111,26 @@ Kernel outputs{
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto blocks = cdiv(o.extent(3), columns);
       auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
-      withChunk(
-          starts, slot, q.extent(1), config, [&](const Sequence &sequence, const Int &number) {
-            auto shared = head / (o.extent(2) / q.extent(2));
-            auto logs = sequence.numbers(g, head);
-            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-            auto scores = scoresOf(query, key, logs, number, scale, config);
-            auto decay = recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
-            auto early =
-                cast<float>(query) * decay.fromStart * expand(factors(query, config) * scale, 1);
-            auto result =
-                dot(cast<U>(early), kept.at(slot, head).tile(width, columns).load(0, column),
-                    zeros<float>(chunk, columns), statePrecision<T>);
-            result =
-                dot(cast<T>(scores), values.at(slot, head).tile(chunk, columns).load(0, column),
-                    result, Precision::ieee);
-            sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
-          });
+      withChunk(starts, slot, q.extent(1), config,
+                [&](const Sequence &sequence, const Int &number) {
+                  auto shared = head / (o.extent(2) / q.extent(2));
+                  auto logs = sequence.numbers(g, head);
+                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+                  const Decays decays(logs, number, config);
+                  auto scores = scoresOf(query, key, decays, scale, config);
+                  auto state = kept.at(slot, head).tile(width, columns).load(0, column);
+                  auto result = zeros<float>(chunk, columns);
+                  if constexpr (std::same_as<T, U>)
+                    result = dot(query, state, result, Precision::ieee);
+                  else
+                    result = dot(cast<float>(query), state, result, statePrecision<T>);
+                  result *= expand(decays.fromStart * factors(query, config) * scale, 1);
+                  result = dot(cast<T>(scores),
+                               values.at(slot, head).tile(chunk, columns).load(0, column), result,
+                               Precision::ieee);
+                  sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
+                });
     }};
 
 // The call ------------------------------------------------------------------------------------
@@ -259,21 +260,21 @@ DeltaCall::DeltaCall(Use &use, bool backward)
 
 template <class T, class U>
 Tensor<T, 4> delta::launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
-                                 const Tensor<float, 4> &inverses, const Tensor<U, 4> &kept,
-                                 const Tensor<float, 4> &last) {
+                                 const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
+                                 const Tensor<U, 4> &kept, const Tensor<float, 4> &last) {
   const auto keys = use.tensor<T, 4>("k");
   const auto reads = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.k});
   use(chunks<T>, Grid(call.slots, call.heads), keys, use.tensor<T, 4>("v"), call.beta, call.g,
       call.starts, reads, values, inverses, call.remaining, call.whole, call.wide);
   use(::states<T, U>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), keys,
-      call.starts, reads, values, call.remaining, call.whole, use.tensor<float, 4>("initial_state"),
-      kept, last, call.states);
+      call.starts, reads, values, added, call.remaining, call.whole,
+      use.tensor<float, 4>("initial_state"), kept, last, call.states);
   return reads;
 }
 #define INSTANTIATE(T, U)                                                                          \
   template Tensor<T, 4> delta::launchStates(Use &, const DeltaCall &, const Tensor<T, 4> &,        \
-                                            const Tensor<float, 4> &, const Tensor<U, 4> &,        \
-                                            const Tensor<float, 4> &);
+                                            const Tensor<T, 4> &, const Tensor<float, 4> &,        \
+                                            const Tensor<U, 4> &, const Tensor<float, 4> &);
 INSTANTIATE(half, float)
 INSTANTIATE(bfloat16, bfloat16)
 INSTANTIATE(bfloat16, float)
@@ -288,11 +289,11 @@ void apply(Use &use) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
     const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
-    const auto values = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
-    launchStates(use, call, values, noTensor<float, 4>(), kept,
+    const auto added = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
+    launchStates(use, call, use.tensor<T, 4>("o"), added, noTensor<float, 4>(), kept,
                  use.tensor<float, 4>("final_state"));
     use(outputs<T, U>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads),
-        use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), call.g, call.starts, values, kept,
+        use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), call.g, call.starts, added, kept,
         use.tensor<T, 4>("o"), call.scale, call.wide);
   });
 }

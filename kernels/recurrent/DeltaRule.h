@@ -54,10 +54,44 @@ void withChunk(const View<const std::int32_t, 1> &starts, const Int &slot, const
        [&] { body(sequenceOf(starts, block.sequence, length, config), block.block); });
 }
 
-// The decays as the linear recurrence has them.
-inline recurrence::ChunkConfig decays(const DeltaConfig &config) {
-  return {.chunk = config.chunk, .width = config.width, .g = config.g};
-}
+// How much of what was there remains within one chunk. Differences of sums of logarithms in double
+// have the digits of float, so all pairs cost one sum by step. A decay to nothing, whose logarithm
+// is -inf, counts as one that float has no number for.
+class Decays {
+public:
+  Decays(const View<const float, 1> &logs, const Int &number, const DeltaConfig &config)
+      : config(config), fromStart(full<float>(1, config.chunk)),
+        toEnd(full<float>(1, config.chunk)), whole(full<float>(1, 1)) {
+    if (!config.g)
+      return;
+    const auto each = logs.tile(config.chunk).load(number);
+    const auto sums = cumsum(cast<double>(where(each < -1e6f, -1e6f, each)), 0);
+    const auto last = sum(where(arange(0, config.chunk) == config.chunk - 1, sums, 0.0), 0);
+    high = cast<float>(sums);
+    low = cast<float>(sums - cast<double>(high));
+    fromStart = exp(high);
+    toEnd = exp(cast<float>(last - sums));
+    whole = full<float>(exp(cast<float>(last)), 1);
+  }
+
+  // Of step j at step i, for i >= j, else 0: [chunk, chunk].
+  Tile<float> between() const {
+    const auto i = expand(arange(0, config.chunk), 1), j = expand(arange(0, config.chunk), 0);
+    if (!config.g)
+      return cast<float>(i >= j);
+    const auto logs = (expand(high, 1) - expand(high, 0)) + (expand(low, 1) - expand(low, 0));
+    return where(i >= j, exp(logs), 0.0f);
+  }
+
+private:
+  DeltaConfig config;
+  Tile<float> high, low; // the sums up to each step
+
+public:
+  Tile<float> fromStart; // the state before the chunk, at each step: [chunk]
+  Tile<float> toEnd;     // what each step adds, at the end: [chunk]
+  Tile<float> whole;     // the state before the chunk, at the end: [1]
+};
 
 // By which each row is multiplied where rows are normalised: [chunk].
 template <class T> Tile<float> factors(const Tile<T> &rows, const DeltaConfig &config) {
@@ -67,14 +101,56 @@ template <class T> Tile<float> factors(const Tile<T> &rows, const DeltaConfig &c
   return rsqrt(sum(wide * wide, 1) + 1e-6f);
 }
 
-// Products whose left side is float: of a state, or of the inverse. tf32 has the digits of half,
-// and float's range.
+// Products with a state, or another float side: tf32 has the digits of half, and float's range.
 template <class T>
 constexpr Precision statePrecision = std::same_as<T, float> ? Precision::ieee : Precision::tf32;
 
-// Of the inverse itself, whose terms may cancel out.
+// The product of rows of the inputs with a state or its gradient. bfloat16 has the range of a
+// state, half does not.
 template <class T>
-constexpr Precision inversePrecision = std::same_as<T, float> ? Precision::ieee : Precision::tf32x3;
+Tile<float> withState(const Tile<T> &rows, const Tile<float> &state, const Tile<float> &acc) {
+  if constexpr (std::same_as<T, bfloat16>)
+    return dot(rows, cast<bfloat16>(state), acc, Precision::ieee);
+  else
+    return dot(cast<float>(rows), state, acc, statePrecision<T>);
+}
+
+// A float matrix as the sum of two of T's digits each, the first cut off, which is cheaper than
+// rounding it.
+template <class T> struct Parts {
+  Tile<T> most, rest;
+
+  explicit Parts(const Tile<float> &x) {
+    constexpr std::int32_t digits = std::same_as<T, half> ? ~0x1fff : ~0xffff;
+    const auto cut = bitcast<float>(bitcast<std::int32_t>(x) & digits);
+    most = cast<T>(cut);
+    rest = cast<T>(x - cut);
+  }
+};
+
+// The product of a float matrix with rows of the inputs, which stay as they are.
+template <class T>
+Tile<float> withRows(const Tile<float> &matrix, const Tile<T> &rows, const Tile<float> &zero) {
+  if constexpr (std::same_as<T, float>) {
+    return dot(matrix, rows, zero, Precision::ieee);
+  } else {
+    const Parts<T> parts(matrix);
+    return dot(parts.most, rows, dot(parts.rest, rows, zero, Precision::ieee), Precision::ieee);
+  }
+}
+
+// Of two blocks of the inverse, whose terms may cancel out.
+template <class T>
+Tile<float> ofBlocks(const Tile<float> &a, const Tile<float> &b, const Tile<float> &zero) {
+  if constexpr (std::same_as<T, float>) {
+    return dot(a, b, zero, Precision::ieee);
+  } else {
+    const Parts<bfloat16> left(a), right(b);
+    const auto small = dot(left.rest, right.most, zero, Precision::ieee);
+    return dot(left.most, right.most, dot(left.most, right.rest, small, Precision::ieee),
+               Precision::ieee);
+  }
+}
 
 // (I + lower)^-1, where `lower` is 0 on the diagonal and above: blocks of 16 on the diagonal by
 // substitution, then twice as large ones of two each, whose lower left is -T2 L T1. A product of
@@ -88,18 +164,18 @@ public:
 private:
   static constexpr int size = 16;
 
-  // Of the blocks on the diagonal, all at once: [blocks, size, size].
+  // Of the blocks on the diagonal, all at once: [blocks, size, size]. Steps double the width of the
+  // blocks that are inverted, as below, but for all and by products of whole blocks.
   Tile<float> small() const {
     const auto at = expand(expand(expand(arange(0, blocks), 1), 2), 3),
                with = expand(expand(expand(arange(0, blocks), 1), 0), 0);
     const auto own = sum(where(at == with, reshape(lower, blocks, size, blocks, size), 0.0f), 2);
-    const auto row = expand(arange(0, size), 1), column = expand(arange(0, size), 0);
-    auto result = broadcast_to(expand(cast<float>(row == column), 0), blocks, size, size);
-    // Row s is done when those above it are subtracted; it then leaves those below.
-    for (auto s : range(0, size - 1)) {
-      const auto factor = sum(where(expand(column == s, 0), own, 0.0f), 2),
-                 done = sum(where(expand(row == s, 0), result, 0.0f), 1);
-      result -= expand(factor, 2) * expand(done, 1);
+    const auto apart = expand(expand(arange(0, size), 1) ^ expand(arange(0, size), 0), 0);
+    const auto zero = zeros<float>(blocks, size, size);
+    auto result = where(apart < 2, cast<float>(apart == 0) - own, zero);
+    for (int width = 2; width < size; width *= 2) {
+      const auto corner = where((apart >= width) & (apart < 2 * width), own, 0.0f);
+      result -= ofBlocks<T>(ofBlocks<T>(result, corner, zero), result, zero);
     }
     return result;
   }
@@ -116,8 +192,8 @@ private:
     const auto beside =
         slice(slice(lower, 0, (first + half) * size, extent), 1, first * size, extent);
     const auto zero = zeros<float>(extent, extent);
-    const auto left = dot(below, beside, zero, inversePrecision<T>);
-    const auto corner = dot(left, upper, zero, inversePrecision<T>);
+    const auto left = ofBlocks<T>(below, beside, zero);
+    const auto corner = ofBlocks<T>(left, upper, zero);
     return cat(cat(upper, zero, 1), cat(zero - corner, below, 1), 0);
   }
 
@@ -127,13 +203,13 @@ private:
 
 // What each step of a chunk takes of each step up to it, times `scale`, else 0: [chunk, chunk].
 template <class T>
-Tile<float> scoresOf(const Tile<T> &query, const Tile<T> &key, const View<const float, 1> &logs,
-                     const Int &number, const Float &scale, const DeltaConfig &config) {
+Tile<float> scoresOf(const Tile<T> &query, const Tile<T> &key, const Decays &decays,
+                     const Float &scale, const DeltaConfig &config) {
   const int chunk = config.chunk;
   const auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
   const auto scores = dot(query, trans(key), zeros<float>(chunk, chunk), Precision::ieee) *
-                      recurrence::pairwise(logs, number, decays(config)) *
-                      expand(factors(query, config) * scale, 1) * expand(factors(key, config), 0);
+                      decays.between() * expand(factors(query, config) * scale, 1) *
+                      expand(factors(key, config), 0);
   return where(i >= j, scores, 0.0f);
 }
 
@@ -151,12 +227,13 @@ struct DeltaCall {
 };
 
 // Launches what leaves the state before each chunk in `kept` [slots, Hv, K, V], the last ones in
-// `last`, and what each step adds in `values` [slots, Hv, chunk, V]; with DeltaConfig::backward the
-// inverses, too. Gives what the steps take of the state before the chunk [slots, Hv, chunk, K].
+// `last`, and what each step adds in `added` [slots, Hv, chunk, V]; with DeltaConfig::backward the
+// inverses, too. What steps add without a state waits in `values` [B, T, Hv, V], an output that is
+// written later. Gives what the steps take of the state before the chunk [slots, Hv, chunk, K].
 template <class T, class U>
 Tensor<T, 4> launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
-                          const Tensor<float, 4> &inverses, const Tensor<U, 4> &kept,
-                          const Tensor<float, 4> &last);
+                          const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
+                          const Tensor<U, 4> &kept, const Tensor<float, 4> &last);
 
 // What the specifications of both have in common.
 std::vector<ArgumentRow> inputs();

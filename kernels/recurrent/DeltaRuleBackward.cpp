@@ -24,19 +24,20 @@ Kernel outputGradients{
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto blocks = cdiv(output.extent(3), columns);
       auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
-      withChunk(
-          starts, slot, q.extent(1), config, [&](const Sequence &sequence, const Int &number) {
-            auto shared = head / (output.extent(2) / q.extent(2));
-            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-            auto scores = scoresOf(query, key, sequence.numbers(g, head), number, scale, config);
-            auto out = sequence.rows(output, head).tile(chunk, columns).load(number, column);
-            added.at(slot, head)
-                .tile(chunk, columns)
-                .store(0, column,
-                       dot(trans(cast<T>(scores)), out, zeros<float>(chunk, columns),
-                           Precision::ieee));
-          });
+      withChunk(starts, slot, q.extent(1), config,
+                [&](const Sequence &sequence, const Int &number) {
+                  auto shared = head / (output.extent(2) / q.extent(2));
+                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+                  auto scores = scoresOf(
+                      query, key, Decays(sequence.numbers(g, head), number, config), scale, config);
+                  auto out = sequence.rows(output, head).tile(chunk, columns).load(number, column);
+                  added.at(slot, head)
+                      .tile(chunk, columns)
+                      .store(0, column,
+                             dot(trans(cast<T>(scores)), out, zeros<float>(chunk, columns),
+                                 Precision::ieee));
+                });
     }};
 
 // From the last chunk to the first: leaves the gradient of the state after each, and completes that
@@ -71,14 +72,12 @@ Kernel stateGradients{
         auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
                          cast<std::int64_t>(head) * whole.stride(1));
         gradients.at(slot, head).tile(width, columns).store(0, column, gradient);
-        auto all = cast<T>(dot(cast<float>(key) * late, gradient, cast<float>(to.load(0, column)),
-                               statePrecision<T>));
+        auto all = cast<T>(cast<float>(to.load(0, column)) +
+                           late * withState(key, gradient, zeros<float>(chunk, columns)));
         to.store(0, column, all);
-        auto before = full<float>(1, chunk);
-        if (config.g)
-          before = exp(cumsum(logs.tile(chunk).load(number), 0));
-        auto early = cast<float>(query) * expand(before * factors(query, config) * scale, 1);
-        gradient = dot(trans(cast<T>(early)), out, gradient * rest, Precision::ieee);
+        auto before = Decays(logs, number, config).fromStart * factors(query, config) * scale;
+        gradient = dot(trans(query), cast<T>(cast<float>(out) * expand(before, 1)), gradient * rest,
+                       Precision::ieee);
         gradient -= dot(trans(read), all, zeros<float>(width, columns), Precision::ieee);
       }
       if (config.initial_state)
@@ -110,91 +109,93 @@ Kernel chunkGradients{
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto slot = program_id(0), shared = program_id(1);
       auto group = v.extent(2) / k.extent(2);
-      withChunk(
-          starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
-            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-            auto queryFactor = factors(query, config), keyFactor = factors(key, config);
-            auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
-                 wideKey = cast<float>(key) * expand(keyFactor, 1);
-            auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
-            const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
-            auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
-                        expand(keyFactor, 0);
-            auto scores = dot(query, trans(key), square, Precision::ieee) * expand(queryFactor, 1) *
-                          expand(keyFactor, 0);
-            auto dQuery = rows, dKey = rows;
-            for (auto member : range(0, group)) {
-              auto head = shared * group + member;
-              auto logs = sequence.numbers(g, head);
-              auto decay =
-                  recurrence::decayOf(logs, View<const float, 2>(), number, decays(config));
-              auto between = recurrence::pairwise(logs, number, decays(config));
-              auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
-              auto inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
-              auto before = kept.at(0, slot, head).tile(width, columns),
-                   after = kept.at(1, slot, head).tile(width, columns);
-              auto news = added.at(0, slot, head).tile(chunk, columns),
-                   ofNews = added.at(1, slot, head).tile(chunk, columns);
-              auto from = sequence.rows(v, head).tile(chunk, columns),
-                   outs = sequence.rows(output, head).tile(chunk, columns);
-              auto to = sequence.rows(dv, head).tile(chunk, columns);
-              // Gradients of the scores and of the triangle, of beta, and of the sums of logarithms
-              // at steps (`early` by the state before the chunk, `late` by the one after).
-              auto ofScores = square, ofTriangle = square;
-              auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
-                   late = zeros<float>(chunk);
-              auto both = zeros<float>(width);
-              for (auto column : range(0, cdiv(v.extent(3), columns))) {
-                auto out = cast<float>(outs.load(number, column)),
-                     fresh = cast<float>(news.load(0, column));
-                auto state = before.load(0, column), slope = after.load(0, column);
-                auto right = dot(inverse, cast<float>(ofNews.load(0, column)),
-                                 zeros<float>(chunk, columns), statePrecision<T>);
-                to.store(number, column, right * expand(strength, 1));
-                ofBeta += sum(right * cast<float>(from.load(number, column)), 1);
-                ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
-                ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
-                both += sum(state * slope, 1);
-                auto queried =
-                    dot(out, trans(state), rows, statePrecision<T>) * (decay.fromStart * scale);
-                early += sum(queried * wideQuery, 1);
-                dQuery += queried;
-                auto known = dot(right, trans(state), rows, statePrecision<T>) * decay.fromStart;
-                auto forgotten = sum(known * wideKey, 1);
-                ofBeta -= forgotten;
-                early -= strength * forgotten;
-                dKey -= known * expand(strength, 1);
-                auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * decay.toEnd;
-                late += sum(lasting * wideKey, 1);
-                dKey += lasting;
-              }
-              auto pairs = where(i >= j, ofScores * between * scale, 0.0f),
-                   triangle = where(i > j, -ofTriangle * between, 0.0f);
-              ofBeta += sum(triangle * like, 1);
-              triangle *= expand(strength, 1);
-              dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
-              dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
-              dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
-              dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
-              sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
-              if (config.g) {
-                // A step's decay weighs on what passes it: from an earlier step, or the state
-                // before the chunk, to the step itself, a later one or the state after the chunk.
-                auto weights = where(i > j, pairs * scores + triangle * like, 0.0f);
-                auto passing = where(i > j, cumsum(weights, 0, true), 0.0f);
-                auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
-                           decay.whole * sum(both, 0);
-                sequence.numbers(dg, head).tile(chunk).store(number, all);
-              }
-            }
-            sequence.rows(dq, shared)
-                .tile(chunk, width)
-                .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
-            sequence.rows(dk, shared)
-                .tile(chunk, width)
-                .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
-          });
+      withChunk(starts, slot, k.extent(1), config,
+                [&](const Sequence &sequence, const Int &number) {
+                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+                  auto queryFactor = factors(query, config), keyFactor = factors(key, config);
+                  auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
+                       wideKey = cast<float>(key) * expand(keyFactor, 1);
+                  auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+                  const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
+                  auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
+                              expand(keyFactor, 0);
+                  auto scores = dot(query, trans(key), square, Precision::ieee) *
+                                expand(queryFactor, 1) * expand(keyFactor, 0);
+                  auto dQuery = rows, dKey = rows;
+                  for (auto member : range(0, group)) {
+                    auto head = shared * group + member;
+                    auto logs = sequence.numbers(g, head);
+                    const Decays decays(logs, number, config);
+                    auto between = decays.between(), fromStart = expand(decays.fromStart, 1),
+                         toEnd = expand(decays.toEnd, 1);
+                    auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
+                    auto inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
+                    auto before = kept.at(0, slot, head).tile(width, columns),
+                         after = kept.at(1, slot, head).tile(width, columns);
+                    auto news = added.at(0, slot, head).tile(chunk, columns),
+                         ofNews = added.at(1, slot, head).tile(chunk, columns);
+                    auto from = sequence.rows(v, head).tile(chunk, columns),
+                         outs = sequence.rows(output, head).tile(chunk, columns);
+                    auto to = sequence.rows(dv, head).tile(chunk, columns);
+                    // Gradients of the scores and of the triangle, of beta, and of the sums of
+                    // logarithms at steps (`early` by the state before the chunk, `late` by the one
+                    // after).
+                    auto ofScores = square, ofTriangle = square;
+                    auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
+                         late = zeros<float>(chunk);
+                    auto both = zeros<float>(width);
+                    for (auto column : range(0, cdiv(v.extent(3), columns))) {
+                      auto out = cast<float>(outs.load(number, column)),
+                           fresh = cast<float>(news.load(0, column));
+                      auto state = before.load(0, column), slope = after.load(0, column);
+                      auto right = dot(inverse, cast<float>(ofNews.load(0, column)),
+                                       zeros<float>(chunk, columns), statePrecision<T>);
+                      to.store(number, column, right * expand(strength, 1));
+                      ofBeta += sum(right * cast<float>(from.load(number, column)), 1);
+                      ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
+                      ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
+                      both += sum(state * slope, 1);
+                      auto queried =
+                          dot(out, trans(state), rows, statePrecision<T>) * (fromStart * scale);
+                      early += sum(queried * wideQuery, 1);
+                      dQuery += queried;
+                      auto known = dot(right, trans(state), rows, statePrecision<T>) * fromStart;
+                      auto forgotten = sum(known * wideKey, 1);
+                      ofBeta -= forgotten;
+                      early -= strength * forgotten;
+                      dKey -= known * expand(strength, 1);
+                      auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * toEnd;
+                      late += sum(lasting * wideKey, 1);
+                      dKey += lasting;
+                    }
+                    auto pairs = where(i >= j, ofScores * between * scale, 0.0f),
+                         triangle = where(i > j, -ofTriangle * between, 0.0f);
+                    ofBeta += sum(triangle * like, 1);
+                    triangle *= expand(strength, 1);
+                    dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
+                    dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
+                    dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
+                    dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
+                    sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
+                    if (config.g) {
+                      // A step's decay weighs on what passes it: from an earlier step, or the state
+                      // before the chunk, to the step itself, a later one or the state after the
+                      // chunk.
+                      auto weights = where(i > j, pairs * scores + triangle * like, 0.0f);
+                      auto passing = where(i > j, cumsum(weights, 0, true), 0.0f);
+                      auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
+                                 decays.whole * sum(both, 0);
+                      sequence.numbers(dg, head).tile(chunk).store(number, all);
+                    }
+                  }
+                  sequence.rows(dq, shared)
+                      .tile(chunk, width)
+                      .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
+                  sequence.rows(dk, shared)
+                      .tile(chunk, width)
+                      .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
+                });
     }};
 
 void apply(Use &use) {
@@ -212,8 +213,8 @@ void apply(Use &use) {
                output = use.tensor<T, 4>("do");
     const auto values = use.workspace<T, 5>({2, call.slots, call.heads, chunk, call.v});
     const auto added = recurrence::oneOf(values, 1);
-    const auto reads = launchStates(use, call, recurrence::oneOf(values, 0), inverses,
-                                    recurrence::oneOf(kept, 0), last);
+    const auto reads = launchStates(use, call, use.tensor<T, 4>("dv"), recurrence::oneOf(values, 0),
+                                    inverses, recurrence::oneOf(kept, 0), last);
     use(outputGradients<T>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads), q, k,
         call.g, call.starts, output, added, call.scale, call.wide);
     use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,

@@ -52,26 +52,28 @@ inline const std::vector<Expectation> &recurrences() {
                       {"do", 3 * p.bytes("do")},
                       {"scratch", Bytes(3 * states(p), 3 * states(p) + 3 * units(p, columns))}};
        }},
-      // A chunk's keys are read for its triangle and to be multiplied by its inverse, then for each
-      // block of the states' columns, and with the outputs. What the steps add is read there too.
-      // Numbers by step lie apart by heads.
+      // A chunk's keys are read once for its triangle and to be multiplied by its inverse, then for
+      // each block of the states' columns, and with the outputs. What the steps add is read there
+      // too; without a state it waits where outputs go. Numbers by step lie apart by heads, and
+      // some are read along both sides of a chunk's triangle.
       {.kernels = {"delta_rule"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
              const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
                           chunks = p.extent("Hv") * p.tiles("T", "chunk"),
-                          read = p.bytes("k") * columns + 2 * p.bytes("v") +
+                          read = p.bytes("k") * columns + p.bytes("v") +
                                  chunks * p.extent("K") * p.extent("V") * 4,
                           numbers = chunks * (p.field("chunk") * 4 + sector) * (columns + 1) *
                                     p.field("warps");
              return Reads{{"q", p.bytes("q") * blocks},
-                          {"k", p.bytes("k") * (2 + columns + blocks)},
+                          {"k", p.bytes("k") * (1 + columns + blocks)},
                           {"v", p.bytes("v")},
+                          {"o", p.bytes("v")},
                           {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
                           {"scratch", {read, read + numbers}}};
            },
-       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
+       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 8; }},
       // States by the copy that comes before, and by the programs that have their rows; a step's
       // key and query by each of these, and by each of the heads that share them.
       {{"delta_step"},
@@ -84,7 +86,8 @@ inline const std::vector<Expectation> &recurrences() {
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
-      // The forward pass up to its states, then the same backward, and all gradients. Of a chunk's
+      // The forward pass up to its states, then the same backward, and all gradients. beta is at
+      // worst read once for each element of a chunk's triangle. Of a chunk's
       // products eight warps hold 8 columns each, which fill half of a sector.
       {.kernels = {"delta_rule_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
@@ -94,16 +97,17 @@ inline const std::vector<Expectation> &recurrences() {
                           chunks = p.extent("Hv") * p.tiles("T", "chunk"),
                           read = chunks * (8 * p.extent("K") * p.extent("V") +
                                            4 * p.field("chunk") * p.field("chunk")) +
-                                 2 * columns * p.bytes("k") + 4 * p.bytes("v"),
-                          numbers = chunks * (p.field("chunk") * 4 + sector) * (2 * columns + 2) *
-                                    p.field("warps");
-             return Reads{
-                 {"q", p.bytes("q") * (blocks + columns + 1)},
-                 {"k", p.bytes("k") * (1 + p.tiles("K", "columns") + 2 * columns + blocks)},
-                 {"v", 2 * p.bytes("v")},
-                 {"do", 3 * p.bytes("do")},
-                 {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
-                 {"scratch", {read, read + numbers}}};
+                                 2 * columns * p.bytes("k") + 3 * p.bytes("v"),
+                          side = chunks * p.field("chunk") * p.field("chunk") * 4,
+                          numbers = side + chunks * (p.field("chunk") * 4 + sector) *
+                                               (2 * columns + 2) * p.field("warps");
+             return Reads{{"q", p.bytes("q") * (blocks + columns + 1)},
+                          {"k", p.bytes("k") * (2 + 2 * columns + blocks)},
+                          {"v", 2 * p.bytes("v")},
+                          {"dv", p.bytes("v")},
+                          {"do", 3 * p.bytes("do")},
+                          {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
+                          {"scratch", {read, read + numbers}}};
            },
        .apart =
            [](const Plan &p) {
