@@ -103,6 +103,8 @@ std::vector<bool> readWindows(const std::string &path, const Json &json, const s
   if (type == "gemma3_text") {
     first = 0;
     period = valueOr<std::int64_t>(json, "sliding_window_pattern", 6);
+    if (period < 1)
+      throw std::runtime_error(path + " has no sliding_window_pattern above 0");
   } else if (type == "mistral" && has(json, "sliding_window"))
     first = 0;
   else if (valueOr(json, "use_sliding_window", false))
