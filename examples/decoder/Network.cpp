@@ -1,6 +1,7 @@
 // All extents that a launch depends on are those of the step, and all numbers that change from step
 // to step are in device memory: so a step can be captured as a graph and replayed for other tokens.
 #include "Network.h"
+#include <charconv>
 #include <cmath>
 #include <sectile/experts.h>
 #include <sectile/sampling.h>
@@ -33,11 +34,25 @@ sc::Tensor<T, 2> firstRows(const sc::Buffer<T> &buffer, std::int64_t rows, std::
   return sc::tensor(buffer, {rows, columns});
 }
 
-// Rows `indices` of a table.
+// Rows `indices` of a table, times a factor.
 template <class T>
 void gather(const sc::Stream &stream, const sc::Tensor<T, 2> &table,
-            const sc::Tensor<std::int32_t, 1> &indices, const sc::Tensor<T, 2> &y) {
-  sc::run_kernel(stream, "embedding", {{"table", table}, {"indices", indices}}, {}, {{"y", y}});
+            const sc::Tensor<std::int32_t, 1> &indices, double scale, const sc::Tensor<T, 2> &y) {
+  char digits[32];
+  const std::string text(digits, std::to_chars(digits, std::end(digits), scale).ptr);
+  sc::run_kernel(stream, "embedding", {{"table", table}, {"indices", indices}}, {{"scale", text}},
+                 {{"y", y}});
+}
+
+// y = f(gate) up
+template <class T>
+void applyGate(const sc::Stream &stream, Gate kind, const sc::Tensor<T, 2> &gate,
+               const sc::Tensor<T, 2> &up, const sc::Tensor<T, 2> &y) {
+  sc::KernelOptions options;
+  if (kind != Gate::silu)
+    options = {{"approximate", kind == Gate::gelu ? "none" : "tanh"}};
+  sc::run_kernel(stream, kind == Gate::silu ? "swiglu" : "geglu", {{"gate", gate}, {"up", up}},
+                 options, {{"y", y}});
 }
 
 } // namespace
@@ -87,7 +102,7 @@ template <class T> void Network<T>::fillCache() const {
 template <class T>
 void Network<T>::normalize(const sc::Stream &stream, const sc::Tensor<T, 2> &x,
                            const sc::Tensor<T, 1> &weight, const sc::Tensor<T, 2> &y) const {
-  sc::rms_norm(stream, x, {.w = weight, .eps = model_.eps},
+  sc::rms_norm(stream, x, {.w = weight, .eps = model_.eps, .weight_offset = model_.normOffset},
                sc::RmsNormOutputs<T, 2>{y, sc::tensor(rstd_, {x.extent(0)})});
 }
 
@@ -99,12 +114,33 @@ void Network<T>::product(const sc::Stream &stream, const sc::Tensor<T, 2> &x,
              {.trans_b = true, .exact = std::same_as<T, float>, .residual = residual}, y);
 }
 
+// z = x + y weight, or x + the norm of y weight
+template <class T>
+void Network<T>::finish(const sc::Stream &stream, const sc::Tensor<T, 2> &y,
+                        const sc::Tensor<T, 2> &weight, const std::optional<sc::Tensor<T, 1>> &norm,
+                        const sc::Tensor<T, 2> &x, const Rows &rows, const sc::Tensor<T, 2> &z,
+                        std::optional<Work> only) const {
+  const auto does = [&](Work work) { return !only || *only == work; };
+  if (!norm) {
+    if (does(Work::products))
+      product(stream, y, weight, z, x);
+    return;
+  }
+  if (does(Work::products))
+    product(stream, y, weight, rows.y);
+  if (does(Work::norms)) {
+    normalize(stream, rows.y, *norm, rows.y);
+    sc::run_kernel(stream, "vector_add", {{"x", x}, {"y", rows.y}}, {}, {{"z", z}});
+  }
+}
+
 // z = x + attention of the norm of x
 template <class T>
 void Network<T>::attend(const sc::Stream &stream, std::size_t number, const StepInputs &inputs,
                         const Rows &rows, std::optional<Work> only) const {
   const auto does = [&](Work work) { return !only || *only == work; };
   const auto &layer = weights_.layers[number];
+  const Attention &kind = model_.attention(number);
   const std::int64_t width = model_.headSize, columns = (model_.heads + 2 * model_.kvHeads) * width;
   if (does(Work::norms))
     normalize(stream, rows.x, layer.attentionNorm, rows.y);
@@ -121,9 +157,10 @@ void Network<T>::attend(const sc::Stream &stream, std::size_t number, const Step
              v = heads(model_.heads + model_.kvHeads, model_.kvHeads);
   if (does(Work::positions)) {
     sc::RopeAppendOptions options;
-    options.theta = model_.theta;
-    options.scaling = model_.scaling;
+    options.theta = kind.theta;
+    options.scaling = kind.scaling;
     options.eps = model_.eps;
+    options.weight_offset = model_.normOffset;
     if (model_.headNorms)
       options.q_weight = *layer.queryNorm, options.k_weight = *layer.keyNorm;
     sc::rope_append(stream, q, k, v, keys_[number], values_[number], rows.slots.slots,
@@ -134,15 +171,17 @@ void Network<T>::attend(const sc::Stream &stream, std::size_t number, const Step
     sc::AttentionCachedOptions options;
     if (!rows.decodes)
       options.cu_seqlens_q = inputs.starts;
-    if (rows.plan)
-      options.plan = *rows.plan;
+    options.scale = model_.scoreScale;
+    if (kind.window > 0)
+      options.window_left = kind.window - 1;
+    else if (rows.plan)
+      options.plan = *rows.plan; // it shares out all keys, not those of windows
     sc::attention_cached(
         stream, q, keys_[number], values_[number], inputs.lengths, inputs.tables, options,
         sc::AttentionOutputs<T, 3>{attended, sc::tensor(lse_, {rows.count, model_.heads})});
   }
-  if (does(Work::products))
-    product(stream, firstRows(attended_, rows.count, model_.heads * width), layer.output, rows.z,
-            rows.x);
+  const auto joined = firstRows(attended_, rows.count, model_.heads * width);
+  finish(stream, joined, layer.output, layer.attendedNorm, rows.x, rows, rows.z, only);
 }
 
 // x = z + the MLP, or experts, of the norm of z
@@ -162,11 +201,10 @@ void Network<T>::mix(const sc::Stream &stream, const typename Weights<T>::Layer 
         return sc::tensor(gates_.slice(offset, gates_.size() - offset), {count, inner},
                           {2 * inner, 1});
       };
-      sc::run_kernel(stream, "swiglu", {{"gate", half(0)}, {"up", half(inner)}}, {},
-                     {{"y", firstRows(inner_, count, inner)}});
+      applyGate(stream, model_.gate, half(0), half(inner), firstRows(inner_, count, inner));
     }
-    if (does(Work::products))
-      product(stream, firstRows(inner_, count, inner), *layer.down, rows.x, rows.z);
+    finish(stream, firstRows(inner_, count, inner), *layer.down, layer.mixedNorm, rows.z, rows,
+           rows.x, only);
     return;
   }
   if (!does(Work::experts))
@@ -210,7 +248,7 @@ void Network<T>::step(const sc::Stream &stream, const Extents &extents, const St
             .slots = {sc::tensor(slots_, {tokens}), sc::tensor(positions_, {tokens})},
             .plan = {}};
   if (does(Work::positions)) {
-    gather(stream, weights_.table, inputs.tokens, rows.x);
+    gather(stream, weights_.table, inputs.tokens, model_.tableScale, rows.x);
     sc::paged_slots(stream, inputs.lengths, inputs.tables, inputs.starts, tokens, cache_.page,
                     rows.slots);
   }
@@ -231,7 +269,7 @@ void Network<T>::step(const sc::Stream &stream, const Extents &extents, const St
   const std::int64_t sequences = extents.sequences;
   if (!extents.decodes) {
     last = firstRows(last_, sequences, hidden);
-    gather(stream, rows.x, inputs.rows, last);
+    gather(stream, rows.x, inputs.rows, 1, last);
   }
   const auto normed =
       firstRows(last_.slice(size(sequences * hidden), size(sequences * hidden)), sequences, hidden);

@@ -62,6 +62,10 @@ private:
   struct Rows;
   void attend(const sectile::Stream &stream, std::size_t layer, const StepInputs &inputs,
               const Rows &rows, std::optional<Work> only) const;
+  void finish(const sectile::Stream &stream, const sectile::Tensor<T, 2> &y,
+              const sectile::Tensor<T, 2> &weight, const std::optional<sectile::Tensor<T, 1>> &norm,
+              const sectile::Tensor<T, 2> &x, const Rows &rows, const sectile::Tensor<T, 2> &z,
+              std::optional<Work> only) const;
   void mix(const sectile::Stream &stream, const typename Weights<T>::Layer &layer, const Rows &rows,
            std::optional<Work> only) const;
   void normalize(const sectile::Stream &stream, const sectile::Tensor<T, 2> &x,

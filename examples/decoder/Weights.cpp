@@ -76,9 +76,13 @@ template <class T> Weights<T> collect(const Model &model, const Source<T> &sourc
                       mlp = name + "mlp.";
     typename Weights<T>::Layer layer{
         .attentionNorm = source.vector(name + "input_layernorm.weight", hidden),
-        .norm = source.vector(name + "post_attention_layernorm.weight", hidden),
+        .norm = source.vector(name + (model.outputNorms ? "pre_feedforward_layernorm.weight"
+                                                        : "post_attention_layernorm.weight"),
+                              hidden),
         .queryNorm = {},
         .keyNorm = {},
+        .attendedNorm = {},
+        .mixedNorm = {},
         .qkv = matrix({{self + "q_proj.weight", queries},
                        {self + "k_proj.weight", keys},
                        {self + "v_proj.weight", keys}},
@@ -92,6 +96,10 @@ template <class T> Weights<T> collect(const Model &model, const Source<T> &sourc
     if (model.headNorms) {
       layer.queryNorm = source.vector(self + "q_norm.weight", model.headSize);
       layer.keyNorm = source.vector(self + "k_norm.weight", model.headSize);
+    }
+    if (model.outputNorms) {
+      layer.attendedNorm = source.vector(name + "post_attention_layernorm.weight", hidden);
+      layer.mixedNorm = source.vector(name + "post_feedforward_layernorm.weight", hidden);
     }
     if (model.experts == 0) {
       layer.up = matrix(
@@ -166,21 +174,21 @@ Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkp
 
 template <class T> Weights<T> Weights<T>::random(const sc::Device &device, const Model &model) {
   Noise<T> noise(device);
-  return collect<T>(
-      model, {.vector =
-                  [&](const std::string &, std::int64_t count) {
-                    return sc::tensor(
-                        device.upload(std::vector<T>(size(count), static_cast<T>(1.0F))), {count});
-                  },
-              .matrix =
-                  [&](const std::vector<Rows> &parts, std::int64_t columns) {
-                    std::int64_t rows = 0;
-                    for (const Rows &part : parts)
-                      rows += part.count;
-                    const auto buffer = device.allocate<T>(size(rows * columns));
-                    noise.fill(buffer, 1 / std::sqrt(static_cast<double>(columns)));
-                    return buffer;
-                  }});
+  const auto unit = static_cast<T>(static_cast<float>(1 - model.normOffset));
+  return collect<T>(model, {.vector =
+                                [&](const std::string &, std::int64_t count) {
+                                  return sc::tensor(
+                                      device.upload(std::vector<T>(size(count), unit)), {count});
+                                },
+                            .matrix =
+                                [&](const std::vector<Rows> &parts, std::int64_t columns) {
+                                  std::int64_t rows = 0;
+                                  for (const Rows &part : parts)
+                                    rows += part.count;
+                                  const auto buffer = device.allocate<T>(size(rows * columns));
+                                  noise.fill(buffer, 1 / std::sqrt(static_cast<double>(columns)));
+                                  return buffer;
+                                }});
 }
 
 template class Noise<float>;

@@ -44,7 +44,8 @@ private:
 template <class T> struct Weights {
   struct Layer {
     sectile::Tensor<T, 1> attentionNorm, norm;
-    std::optional<sectile::Tensor<T, 1>> queryNorm, keyNorm; // of heads
+    std::optional<sectile::Tensor<T, 1>> queryNorm, keyNorm;      // of heads
+    std::optional<sectile::Tensor<T, 1>> attendedNorm, mixedNorm; // of what is added to the states
     sectile::Tensor<T, 2> qkv, output;
     // One gated MLP: gates, then what they multiply; and back.
     std::optional<sectile::Tensor<T, 2>> up, down;

@@ -38,12 +38,11 @@ def read_folder(folder):
     return weights
 
 
-def frequencies(config):
+def frequencies(config, theta, scaling):
     """Of the pairs of a head, and the factor of rotated numbers."""
-    size, theta = config["head_dim"], config["rope_theta"]
+    size = config["head_dim"]
     pairs = numpy.arange(size // 2)
     plain = theta ** (-2.0 * pairs / size)
-    scaling = config.get("rope_scaling")
     if not scaling:
         return plain, 1.0
     kind, factor = scaling["rope_type"], scaling["factor"]
@@ -71,38 +70,55 @@ class Decoder:
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
             self.config = json.load(file)
         self.weights = read_folder(folder)
-        self.frequencies, self.factor = frequencies(self.config)
+        config = self.config
+        self.is_gemma = config["model_type"] == "gemma3_text"
+        self.rotations = {"full_attention": frequencies(config, config["rope_theta"], config.get("rope_scaling"))}
+        self.layers = config.get("layer_types") or ["full_attention"] * config["num_hidden_layers"]
+        if "sliding_attention" in self.layers:
+            theta, scaling = config["rope_theta"], config.get("rope_scaling")
+            if self.is_gemma:
+                theta, scaling = config["rope_local_base_freq"], None
+            self.rotations["sliding_attention"] = frequencies(config, theta, scaling)
 
     def linear(self, x, name):
         return x @ self.weights[name + ".weight"].T
 
     def norm(self, x, name):
-        return x / numpy.sqrt((x**2).mean(-1, keepdims=True) + self.config["rms_norm_eps"]) * self.weights[name + ".weight"]
+        weight = self.weights[name + ".weight"] + self.is_gemma
+        return x / numpy.sqrt((x**2).mean(-1, keepdims=True) + self.config["rms_norm_eps"]) * weight
 
-    def rotate(self, x):
+    def rotate(self, x, kind):
         """x [T, H, D] at positions 0 to T - 1."""
-        angles = numpy.arange(len(x))[:, None, None] * self.frequencies
-        cos, sin = numpy.cos(angles) * self.factor, numpy.sin(angles) * self.factor
+        steps, factor = self.rotations[kind]
+        angles = numpy.arange(len(x))[:, None, None] * steps
+        cos, sin = numpy.cos(angles) * factor, numpy.sin(angles) * factor
         first, second = numpy.split(x, 2, axis=-1)
         return numpy.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
-    def attention(self, x, name):
+    def attention(self, x, name, kind):
         config = self.config
         size, heads, kv_heads = config["head_dim"], config["num_attention_heads"], config["num_key_value_heads"]
         q, k, v = (self.linear(x, f"{name}.{part}_proj").reshape(len(x), -1, size) for part in "qkv")
-        if config["model_type"] != "llama":
+        if config["model_type"] not in ("llama", "mistral"):
             q, k = self.norm(q, name + ".q_norm"), self.norm(k, name + ".k_norm")
-        q, k = self.rotate(q), self.rotate(k)
+        q, k = self.rotate(q, kind), self.rotate(k, kind)
         k, v = (numpy.repeat(y, heads // kv_heads, axis=1) for y in (k, v))
-        scores = numpy.einsum("ihd,jhd->hij", q, k) / math.sqrt(size)
-        scores = numpy.where(numpy.tri(len(x), dtype=bool), scores, -numpy.inf)
+        scores = numpy.einsum("ihd,jhd->hij", q, k) / math.sqrt(config.get("query_pre_attn_scalar", size))
+        seen = numpy.tri(len(x), dtype=bool)
+        if kind == "sliding_attention":
+            seen &= ~numpy.tri(len(x), k=-config["sliding_window"], dtype=bool)
+        scores = numpy.where(seen, scores, -numpy.inf)
         scores = numpy.exp(scores - scores.max(-1, keepdims=True))
         mixed = numpy.einsum("hij,jhd->ihd", scores / scores.sum(-1, keepdims=True), v)
         return self.linear(mixed.reshape(len(x), -1), name + ".o_proj")
 
     def mlp(self, x, name):
         gate = self.linear(x, name + "gate_proj")
-        return self.linear(gate / (1 + numpy.exp(-gate)) * self.linear(x, name + "up_proj"), name + "down_proj")
+        if self.is_gemma:
+            gate = gate / 2 * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)))
+        else:
+            gate = gate / (1 + numpy.exp(-gate))
+        return self.linear(gate * self.linear(x, name + "up_proj"), name + "down_proj")
 
     def experts(self, x, name):
         scores = self.linear(x, name + "gate")
@@ -125,10 +141,14 @@ class Decoder:
         that was chosen was ahead of the next one: where that is less than rounding, another one may be chosen as well."""
         self.margins = numpy.full(len(tokens), numpy.inf)
         x = self.weights["model.embed_tokens.weight"][tokens]
-        for layer in range(self.config["num_hidden_layers"]):
+        if self.is_gemma:
+            x = x * math.sqrt(self.config["hidden_size"])
+        for layer, kind in enumerate(self.layers):
             name = f"model.layers.{layer}."
-            x = x + self.attention(self.norm(x, name + "input_layernorm"), name + "self_attn")
-            y = self.norm(x, name + "post_attention_layernorm")
-            x = x + (self.experts if "num_experts" in self.config else self.mlp)(y, name + "mlp.")
+            y = self.attention(self.norm(x, name + "input_layernorm"), name + "self_attn", kind)
+            x = x + (self.norm(y, name + "post_attention_layernorm") if self.is_gemma else y)
+            y = self.norm(x, name + ("pre_feedforward_layernorm" if self.is_gemma else "post_attention_layernorm"))
+            y = (self.experts if "num_experts" in self.config else self.mlp)(y, name + "mlp.")
+            x = x + (self.norm(y, name + "post_feedforward_layernorm") if self.is_gemma else y)
         x = self.norm(x, "model.norm")
         return self.linear(x, "model.embed_tokens" if self.config["tie_word_embeddings"] else "lm_head")

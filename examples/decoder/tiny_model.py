@@ -1,5 +1,5 @@
-# Writes small random models for tests, always the same ones: tiny_model.py KIND FOLDER, where KIND is llama, qwen3 or
-# qwen3_moe. Weights are written as BF16, so that programs of any precision have the same.
+# Writes small random models for tests, always the same ones: tiny_model.py KIND FOLDER, where KIND is llama, qwen3,
+# qwen3_moe or gemma3_text. Weights are written as BF16, so that programs of any precision have the same.
 import json
 import os
 import random
@@ -8,14 +8,14 @@ import sys
 
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY, POSITIONS = 2, 64, 4, 2, 32, 96, 80, 256
 EXPERTS, CHOSEN = 6, 2
-KINDS = ("llama", "qwen3", "qwen3_moe")
+KINDS = ("llama", "qwen3", "qwen3_moe", "gemma3_text")
 
 
 def config(kind):
     values = {"model_type": kind, "hidden_act": "silu", "num_hidden_layers": LAYERS, "hidden_size": HIDDEN,
               "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "head_dim": HEAD, "intermediate_size": INNER,
               "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-              "tie_word_embeddings": kind == "qwen3", "attention_bias": False}
+              "tie_word_embeddings": kind in ("qwen3", "gemma3_text"), "attention_bias": False}
     if kind == "llama":
         # Contexts of the tests are longer than the original length.
         values["rope_scaling"] = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -23,6 +23,12 @@ def config(kind):
     if kind == "qwen3_moe":
         values.update(num_experts=EXPERTS, num_experts_per_tok=CHOSEN, moe_intermediate_size=INNER // 2, norm_topk_prob=True,
                       decoder_sparse_step=1, mlp_only_layers=[])
+    if kind == "gemma3_text":
+        del values["hidden_act"]
+        # Layers of both kinds, whose positions differ; windows that are shorter than the texts.
+        values.update(hidden_activation="gelu_pytorch_tanh", num_hidden_layers=3, query_pre_attn_scalar=20, sliding_window=24,
+                      layer_types=["sliding_attention", "full_attention", "sliding_attention"], rope_local_base_freq=100.0,
+                      attn_logit_softcapping=None, final_logit_softcapping=None)
     return values
 
 
@@ -34,10 +40,13 @@ def tensors(model):
     def matrix(name, rows, columns, gain=1.0):
         shapes[name + ".weight"] = ([rows, columns], 0, gain / columns**0.5)
 
-    def norm(name, size):
-        shapes[name + ".weight"] = ([size], 1, 0.2)
+    gemma = model["model_type"] == "gemma3_text"
 
-    matrix("model.embed_tokens", model["vocab_size"], hidden, hidden**0.5)
+    def norm(name, size):
+        shapes[name + ".weight"] = ([size], 0 if gemma else 1, 0.2)
+
+    # Gemma's states are not to be so large beside what layers add to them that nobody sees a wrong layer.
+    matrix("model.embed_tokens", model["vocab_size"], hidden, hidden**0.5 / (4 if gemma else 1))
     norm("model.norm", hidden)
     if not model["tie_word_embeddings"]:
         matrix("lm_head", model["vocab_size"], hidden, 2)
@@ -45,12 +54,15 @@ def tensors(model):
         name = f"model.layers.{layer}."
         norm(name + "input_layernorm", hidden)
         norm(name + "post_attention_layernorm", hidden)
+        if gemma:
+            norm(name + "pre_feedforward_layernorm", hidden)
+            norm(name + "post_feedforward_layernorm", hidden)
         for part, heads in (("q", model["num_attention_heads"]), ("k", model["num_key_value_heads"]),
                             ("v", model["num_key_value_heads"])):
             # Scores that differ: attention to all alike would hide a wrong key.
             matrix(f"{name}self_attn.{part}_proj", heads * head, hidden, 2)
         matrix(name + "self_attn.o_proj", hidden, model["num_attention_heads"] * head)
-        if model["model_type"] != "llama":
+        if model["model_type"] not in ("llama", "mistral"):
             norm(name + "self_attn.q_norm", head)
             norm(name + "self_attn.k_norm", head)
         mlps = [(name + "mlp.", model["intermediate_size"])]

@@ -191,7 +191,9 @@ NamedTensors detail::runRmsNorm(const Stream &stream, NamedTensors inputs,
                                 const RmsNormOptions &options, const NamedTensors &outputs) {
   addTensor(inputs, "w", options.w);
   addTensor(inputs, "residual", options.residual);
-  return run_kernel(stream, "rms_norm", inputs, {{"eps", text(options.eps)}}, outputs);
+  return run_kernel(stream, "rms_norm", inputs,
+                    {{"eps", text(options.eps)}, {"weight_offset", text(options.weight_offset)}},
+                    outputs);
 }
 
 NamedTensors detail::runRmsNormQuant(const Stream &stream, NamedTensors inputs,
@@ -216,7 +218,8 @@ NamedTensors detail::runRmsNormBackward(const Stream &stream, NamedTensors input
   addTensor(inputs, "w", options.w);
   addTensor(inputs, "h", options.h);
   addTensor(inputs, "dh", options.dh);
-  return run_kernel(stream, "rms_norm_backward", inputs, {}, outputs);
+  return run_kernel(stream, "rms_norm_backward", inputs,
+                    {{"weight_offset", text(options.weight_offset)}}, outputs);
 }
 
 NamedTensors detail::runCrossEntropy(const Stream &stream, NamedTensors inputs,

@@ -25,9 +25,9 @@ GatedGradients gatedBackwardReference(const HostArray &gate, const HostArray &up
 HostArray dropoutReference(const HostArray &x, double p, std::uint64_t seed, Arithmetic arithmetic);
 
 // y[i] = table[indices[i]], and the gradient of the table.
-HostArray embeddingReference(const HostArray &table, const HostArray &indices,
+HostArray embeddingReference(const HostArray &table, const HostArray &indices, double scale,
                              Arithmetic arithmetic);
 HostArray embeddingBackwardReference(const HostArray &table, const HostArray &indices,
-                                     const HostArray &dy, Arithmetic arithmetic);
+                                     const HostArray &dy, double scale, Arithmetic arithmetic);
 
 } // namespace sectile

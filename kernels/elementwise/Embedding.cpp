@@ -1,6 +1,7 @@
 // embedding: rows of a table by their numbers, and the table's gradient:
-//   y[i] = table[indices[i]], dtable[r] = sum of dy[i] over all i with indices[i] = r,
-// as torch.nn.functional.embedding. An index that is no row is an assertion's error.
+//   y[i] = scale table[indices[i]], dtable[r] = scale sum of dy[i] over all i with indices[i] = r,
+// without a scale as torch.nn.functional.embedding. An index that is no row is an assertion's
+// error.
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/SortPlaces.h"
@@ -15,21 +16,23 @@ namespace {
 
 struct EmbeddingConfig {
   int rows = 1, block = 1024, warps = 4;
+  bool scaled = false; // by another number than 1
 };
-SECTILE_CONFIG(EmbeddingConfig, rows, block, warps)
+SECTILE_CONFIG(EmbeddingConfig, rows, block, warps, scaled)
 
 template <class T, class Number> struct EmbeddingArguments {
   View<const T, 2> table;
   View<const Number, 1> indices;
   View<T, 2> y;
+  Float scale;
 };
 template <class T, class Number>
-SECTILE_STRUCT((EmbeddingArguments<T, Number>), table, indices, y)
+SECTILE_STRUCT((EmbeddingArguments<T, Number>), table, indices, y, scale)
 
 template <class T, class Number>
 Kernel embedding{"embedding",
                  [](const EmbeddingArguments<T, Number> &a, const EmbeddingConfig &config) {
-                   const auto &[table, indices, y] = a;
+                   const auto &[table, indices, y, scale] = a;
                    const int m = config.rows, n = config.block;
                    auto row = program_id(0), block = program_id(1);
                    auto inside = row * m + arange(0, m) < indices.extent(0);
@@ -37,7 +40,11 @@ Kernel embedding{"embedding",
                    device_assert(!inside || (number >= 0 && number < table.extent(0)),
                                  "an index is a row of the table");
                    number = where(inside, number, -1);
-                   y.tile(m, n).store(row, block, table.tile(m, n).gather(number, block));
+                   auto values = table.tile(m, n).gather(number, block);
+                   if (config.scaled)
+                     y.tile(m, n).store(row, block, cast<float>(values) * scale);
+                   else
+                     y.tile(m, n).store(row, block, values);
                  }};
 
 template <class Number> struct EmbeddingCheckArguments {
@@ -62,15 +69,16 @@ template <class T> struct EmbeddingBackwardArguments {
   Ptr<const std::int32_t> places, starts;
   View<const T, 2> dy;
   View<T, 2> dtable;
+  Float scale;
 };
 template <class T>
-SECTILE_STRUCT(EmbeddingBackwardArguments<T>, places, starts, dy, dtable)
+SECTILE_STRUCT(EmbeddingBackwardArguments<T>, places, starts, dy, dtable, scale)
 
 // One row of the table: the sum of dy at the places of its index, in their order.
 template <class T>
 Kernel embeddingBackward{"embedding_backward",
                          [](const EmbeddingBackwardArguments<T> &a, const EmbeddingConfig &config) {
-                           const auto &[places, starts, dy, dtable] = a;
+                           const auto &[places, starts, dy, dtable, scale] = a;
                            const int m = config.rows, n = config.block;
                            auto row = program_id(0), block = program_id(1);
                            auto begin = cast<Index>(load(starts + row)),
@@ -81,7 +89,10 @@ Kernel embeddingBackward{"embedding_backward",
                              auto place = load(places + at, at < end, -1);
                              total += cast<float>(dy.tile(m, n).gather(place, block));
                            }
-                           dtable.at(row).tile(n).store(block, sum(total, 0));
+                           auto result = sum(total, 0);
+                           if (config.scaled)
+                             result *= scale;
+                           dtable.at(row).tile(n).store(block, result);
                          }};
 
 void sampleIndices(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
@@ -98,7 +109,10 @@ void check(const Invocation &call) {
     throw InputError(call.kernel->name + ": there are indices, but the table has no rows");
 }
 
+bool isScaled(const Invocation &call) { return call.options.number("scale") != 1; }
+
 void fill(KernelSpec &spec, const char *part, std::int64_t rows) {
+  spec.add_options({{"scale: number = 1 e.g. 25.25", "a factor of y; sqrt(H) in Gemma"}});
   spec.check = check;
   spec.config = {{"rows", "rows of one step"},
                  {"block", "columns of one program"},
@@ -129,16 +143,17 @@ void fill(KernelSpec &spec, const char *part, std::int64_t rows) {
 KernelSpec sectile::embeddingSpec() {
   KernelSpec spec;
   spec.name = "embedding";
-  spec.summary = "y = table[indices]: rows of a table by their numbers";
+  spec.summary = "y = scale * table[indices]: rows of a table by their numbers";
   spec.add_arguments({{"table: [V, H] f32|f16|bf16", "V rows"},
                       indices,
                       {"-> y: [..., H] like table", "a row for each index"}});
   fill(spec, "", 2);
-  spec.reference = [](const Invocation &, std::span<const HostArray> in, Arithmetic arithmetic) {
-    return std::vector{embeddingReference(in[0], in[1], arithmetic)};
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{embeddingReference(in[0], in[1], call.options.number("scale"), arithmetic)};
   };
   spec.apply = [](Use &use) {
-    const auto config = use.config_as<EmbeddingConfig>();
+    const auto config = use.config_as(EmbeddingConfig{.scaled = isScaled(use.call)});
     const std::int64_t width = use.extent("H");
     const Grid grid(width ? ceilDiv(use.extent("..."), config.rows) : 0,
                     ceilDiv(width, config.block));
@@ -154,7 +169,8 @@ KernelSpec sectile::embeddingSpec() {
 KernelSpec sectile::embeddingBackwardSpec() {
   KernelSpec spec;
   spec.name = "embedding_backward";
-  spec.summary = "gradient of the table of y = table[indices]: the sum of dy at each row's places";
+  spec.summary =
+      "gradient of the table of y = scale * table[indices]: the sum of dy at each row's places";
   spec.add_arguments(
       {{"table: [V, H] f32|f16|bf16", "as in embedding; only its shape counts"},
        indices,
@@ -169,11 +185,13 @@ KernelSpec sectile::embeddingBackwardSpec() {
       throw InputError("embedding_backward: there are more than " + std::to_string(most) +
                        " indices or rows");
   };
-  spec.reference = [](const Invocation &, std::span<const HostArray> in, Arithmetic arithmetic) {
-    return std::vector{embeddingBackwardReference(in[0], in[1], in[2], arithmetic)};
+  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
+                      Arithmetic arithmetic) {
+    return std::vector{
+        embeddingBackwardReference(in[0], in[1], in[2], call.options.number("scale"), arithmetic)};
   };
   spec.apply = [](Use &use) {
-    const auto config = use.config_as<EmbeddingConfig>();
+    const auto config = use.config_as(EmbeddingConfig{.scaled = isScaled(use.call)});
     const std::int64_t rows = use.extent("V"), width = use.extent("H");
     SortedPlaces sorted{noTensor<std::int32_t, 1>(), noTensor<std::int32_t, 1>()};
     for_dtype<std::int64_t, std::int32_t>(use.call.dtype("indices"), [&]<class Number>(Number) {

@@ -5,23 +5,27 @@
 using namespace sectile;
 
 HostArray sectile::embeddingReference(const HostArray &table, const HostArray &indices,
-                                      Arithmetic arithmetic) {
+                                      double scale, Arithmetic arithmetic) {
   return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
     const auto rows = numbers.load(table);
     const auto width = static_cast<std::ptrdiff_t>(table.shape[1]);
     Shape shape = indices.shape;
     shape.push_back(width);
-    std::vector<typename decltype(numbers)::Number> y;
+    std::vector<Number> y;
     for (double index : indices.to_double()) {
       const auto row = rows.begin() + static_cast<std::ptrdiff_t>(index) * width;
       y.insert(y.end(), row, row + width);
     }
+    for (auto &number : y)
+      number *= static_cast<Number>(scale);
     return numbers.pack(numbers.result, shape, y);
   });
 }
 
 HostArray sectile::embeddingBackwardReference(const HostArray &table, const HostArray &indices,
-                                              const HostArray &dy, Arithmetic arithmetic) {
+                                              const HostArray &dy, double scale,
+                                              Arithmetic arithmetic) {
   return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto gradient = numbers.load(dy);
@@ -31,6 +35,8 @@ HostArray sectile::embeddingBackwardReference(const HostArray &table, const Host
     for (double index : indices.to_double())
       for (std::size_t i = 0; i < width; ++i)
         result[static_cast<std::size_t>(index) * width + i] += gradient[at++];
+    for (Number &number : result)
+      number *= static_cast<Number>(scale);
     return numbers.pack(numbers.result, table.shape, result);
   });
 }

@@ -1,4 +1,5 @@
-// dx, dw and db of a normalisation along the last axis. With n = (x - mean) rstd and g = dy w:
+// dx, dw and db of a normalisation along the last axis. With n = (x - mean) rstd and g = dy w, or
+// dy (w + weight_offset):
 //   dx = rstd (g - mean(g) - n mean(g n)), dw = sum of dy n over the rows, db = sum of dy
 // and without a mean the same less its terms; dh, where it is given, is added to dx. Derived from
 // the forward formulas. That mean and rstd are x's is not checked. A program does many rows, with
@@ -21,8 +22,9 @@ struct NormBackwardConfig {
   bool added = false;  // dh is added to dx
   bool scaled = true;  // there is w, and dw is wanted
   bool moved = false;  // there is b, and db is wanted
+  bool offset = false; // weight_offset is added to w
 };
-SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved)
+SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved, offset)
 
 template <class T> struct NormBackwardArguments {
   View<const T, 2> x;
@@ -32,58 +34,68 @@ template <class T> struct NormBackwardArguments {
   View<const float, 2> means;
   View<T, 2> dx;
   View<float, 2> dw, db;
+  Float weight_offset;
 };
 template <class T>
-SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw, db)
+SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw, db, weight_offset)
+
+template <class T>
+Tile<float> withOffset(const Tile<T> &weight, const Float &offset,
+                       const NormBackwardConfig &config) {
+  auto result = cast<float>(weight);
+  if (config.offset)
+    result += offset;
+  return result;
+}
 
 // Beyond a row's end x counts as 0, which is not the mean; but dy is 0 there too, and with it all
 // terms. So it is with rows beyond the last.
 template <class T>
-Kernel normBackward{"norm_backward",
-                    [](const NormBackwardArguments<T> &a, const NormBackwardConfig &config) {
-                      const auto &[x, w, mean, rstd, dy, dh, means, dx, dw, db] = a;
-                      const int m = config.rows, n = config.block;
-                      auto column = program_id(0), program = program_id(1);
-                      auto length = cast<float>(x.extent(1));
-                      Tile<float> weight;
-                      if (config.scaled)
-                        weight = expand(cast<float>(w.tile(n).load(column)), 0);
-                      auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
-                      for (auto row : range(program, cdiv(x.extent(0), m), num_programs(1))) {
-                        auto scale = expand(rstd.tile(m).load(row), 1);
-                        auto normal = cast<float>(x.tile(m, n).load(row, column));
-                        if (config.centred)
-                          normal -= expand(mean.tile(m).load(row), 1);
-                        normal *= scale;
-                        auto gradient = cast<float>(dy.tile(m, n).load(row, column));
-                        if (config.moved)
-                          biasSum += gradient;
-                        if (config.scaled) {
-                          weightSum += gradient * normal;
-                          gradient *= weight;
-                        }
-                        auto along = zeros<float>(m), across = zeros<float>(m);
-                        if (config.whole) {
-                          along = sum(gradient * normal, 1) / length;
-                          if (config.centred)
-                            across = sum(gradient, 1) / length;
-                        } else {
-                          along = means.fix(1, 0).tile(m).load(row);
-                          across = means.fix(1, 1).tile(m).load(row);
-                        }
-                        auto result = gradient - normal * expand(along, 1);
-                        if (config.centred)
-                          result -= expand(across, 1);
-                        result *= scale;
-                        if (config.added)
-                          result += cast<float>(dh.tile(m, n).load(row, column));
-                        dx.tile(m, n).store(row, column, result);
-                      }
-                      if (config.scaled)
-                        dw.at(program).tile(n).store(column, sum(weightSum, 0));
-                      if (config.moved)
-                        db.at(program).tile(n).store(column, sum(biasSum, 0));
-                    }};
+Kernel normBackward{
+    "norm_backward", [](const NormBackwardArguments<T> &a, const NormBackwardConfig &config) {
+      const auto &[x, w, mean, rstd, dy, dh, means, dx, dw, db, weight_offset] = a;
+      const int m = config.rows, n = config.block;
+      auto column = program_id(0), program = program_id(1);
+      auto length = cast<float>(x.extent(1));
+      Tile<float> weight;
+      if (config.scaled)
+        weight = expand(withOffset(w.tile(n).load(column), weight_offset, config), 0);
+      auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
+      for (auto row : range(program, cdiv(x.extent(0), m), num_programs(1))) {
+        auto scale = expand(rstd.tile(m).load(row), 1);
+        auto normal = cast<float>(x.tile(m, n).load(row, column));
+        if (config.centred)
+          normal -= expand(mean.tile(m).load(row), 1);
+        normal *= scale;
+        auto gradient = cast<float>(dy.tile(m, n).load(row, column));
+        if (config.moved)
+          biasSum += gradient;
+        if (config.scaled) {
+          weightSum += gradient * normal;
+          gradient *= weight;
+        }
+        auto along = zeros<float>(m), across = zeros<float>(m);
+        if (config.whole) {
+          along = sum(gradient * normal, 1) / length;
+          if (config.centred)
+            across = sum(gradient, 1) / length;
+        } else {
+          along = means.fix(1, 0).tile(m).load(row);
+          across = means.fix(1, 1).tile(m).load(row);
+        }
+        auto result = gradient - normal * expand(along, 1);
+        if (config.centred)
+          result -= expand(across, 1);
+        result *= scale;
+        if (config.added)
+          result += cast<float>(dh.tile(m, n).load(row, column));
+        dx.tile(m, n).store(row, column, result);
+      }
+      if (config.scaled)
+        dw.at(program).tile(n).store(column, sum(weightSum, 0));
+      if (config.moved)
+        db.at(program).tile(n).store(column, sum(biasSum, 0));
+    }};
 
 template <class T> struct NormBackwardMeansArguments {
   View<const T, 2> x;
@@ -91,15 +103,16 @@ template <class T> struct NormBackwardMeansArguments {
   View<const float, 1> mean, rstd;
   View<const T, 2> dy;
   View<float, 2> means;
+  Float weight_offset;
 };
 template <class T>
-SECTILE_STRUCT(NormBackwardMeansArguments<T>, x, w, mean, rstd, dy, means)
+SECTILE_STRUCT(NormBackwardMeansArguments<T>, x, w, mean, rstd, dy, means, weight_offset)
 
 // Of rows beyond a block: mean(g n) and mean(g).
 template <class T>
 Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArguments<T> &a,
                                                    const NormBackwardConfig &config) {
-                           const auto &[x, w, mean, rstd, dy, means] = a;
+                           const auto &[x, w, mean, rstd, dy, means, weight_offset] = a;
                            const int n = config.block;
                            auto row = program_id(0);
                            auto at = [&](const View<const float, 1> &numbers) {
@@ -115,7 +128,7 @@ Kernel normBackwardMeans{"norm_backward_means", [](const NormBackwardMeansArgume
                            for (auto block : range(0, cdiv(x.extent(1), n))) {
                              auto gradient = cast<float>(gradients.load(block));
                              if (config.scaled)
-                               gradient *= cast<float>(weights.load(block));
+                               gradient *= withOffset(weights.load(block), weight_offset, config);
                              along += gradient * ((cast<float>(from.load(block)) - centre) * scale);
                              across += gradient;
                            }
@@ -164,12 +177,14 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
 
 void launch(Use &use, bool centred) {
   const bool replaced = !centred && use.has("h");
+  const double offset = centred ? 0 : use.call.options.number("weight_offset");
   const std::int64_t n = use.extent("N"), count = use.extent("...");
   const auto config = use.config_as(NormBackwardConfig{.whole = n <= use.field("block"),
                                                        .centred = centred,
                                                        .added = !centred && use.has("dh"),
                                                        .scaled = use.has("w"),
-                                                       .moved = centred && use.has("b")});
+                                                       .moved = centred && use.has("b"),
+                                                       .offset = offset != 0});
   for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
     const auto x = use.rows<T>(replaced ? "h" : "x");
     const auto mean = centred ? use.elements<float>("mean") : noTensor<float, 1>();
@@ -181,7 +196,8 @@ void launch(Use &use, bool centred) {
       NormBackwardConfig wide = config;
       wide.block = 8192;
       wide.warps = 16;
-      use(normBackwardMeans<T>, count, wide, {{"x", x}, {"mean", mean}, {"means", means}});
+      use(normBackwardMeans<T>, count, wide,
+          {{"x", x}, {"mean", mean}, {"means", means}, {"weight_offset", offset}});
     }
     const std::int64_t parts = count ? use.field("programs") : 0;
     const PartialSums<T> sums(use, parts, n, config.scaled ? "dw" : nullptr,
@@ -192,7 +208,8 @@ void launch(Use &use, bool centred) {
          {"dh", dh},
          {"means", means},
          {"dw", sums.of("dw")},
-         {"db", sums.of("db")}});
+         {"db", sums.of("db")},
+         {"weight_offset", offset}});
     sums.add();
   });
 }
@@ -243,15 +260,18 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
          {"dh?: [..., N] like x", "gradient of h from its other uses"},
          {"-> dx: [..., N] like x over dy, dh", "gradient of x, and of the residual: the same"},
          {"-> dw: [N] like x with w", "gradient of w"}});
+  if (!centred)
+    spec.add_options({{"weight_offset: number = 0 e.g. 1", "as in " + forward}});
   spec.reference = [centred](const Invocation &call, std::span<const HostArray> in,
                              Arithmetic arithmetic) {
     auto given = [&](const char *name) -> const HostArray * {
       return call.has(name) ? &in[call.index(name)] : nullptr;
     };
     const HostArray *h = centred ? nullptr : given("h");
-    auto result = normBackwardReference(h ? *h : in[0], in[1], centred ? given("mean") : nullptr,
-                                        in[call.index("rstd")], in[call.index("dy")],
-                                        centred ? nullptr : given("dh"), arithmetic);
+    auto result = normBackwardReference(
+        h ? *h : in[0], centred ? in[1] : movedWeight(in[1], call.options.number("weight_offset")),
+        centred ? given("mean") : nullptr, in[call.index("rstd")], in[call.index("dy")],
+        centred ? nullptr : given("dh"), arithmetic);
     return centred ? std::vector{result.dx, result.dw, result.db}
                    : std::vector{result.dx, result.dw};
   };

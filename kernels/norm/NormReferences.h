@@ -13,6 +13,9 @@ struct RmsNormResult {
 RmsNormResult rmsNormReference(const HostArray &x, const HostArray &w, const HostArray *residual,
                                double eps, Arithmetic arithmetic);
 
+// weight + offset, unrounded; a weight that was left out stays so.
+HostArray movedWeight(const HostArray &weight, double offset);
+
 struct NormBackwardResult {
   HostArray dx, dw, db; // db: of layer norm
 };

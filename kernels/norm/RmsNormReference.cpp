@@ -6,6 +6,15 @@
 
 using namespace sectile;
 
+HostArray sectile::movedWeight(const HostArray &weight, double offset) {
+  std::vector<double> numbers = weight.to_double();
+  if (offset == 0 || numbers.empty())
+    return weight;
+  for (double &number : numbers)
+    number += offset;
+  return HostArray(DType::float64, weight.shape, numbers);
+}
+
 RmsNormResult sectile::rmsNormReference(const HostArray &x, const HostArray &w,
                                         const HostArray *residual, double eps,
                                         Arithmetic arithmetic) {

@@ -157,14 +157,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    HostArray weight = in[1];
-    if (call.has("w") && call.options.number("weight_offset") != 0) {
-      std::vector<double> numbers = weight.to_double();
-      for (double &number : numbers)
-        number += call.options.number("weight_offset");
-      weight = HostArray(DType::float64, weight.shape, numbers);
-    }
-    auto norm = rmsNormReference(in[0], weight, call.has("residual") ? &in[2] : nullptr,
+    auto norm = rmsNormReference(in[0], movedWeight(in[1], call.options.number("weight_offset")),
+                                 call.has("residual") ? &in[2] : nullptr,
                                  call.options.number("eps"), arithmetic);
     const std::int64_t n = call.extent("N"), rows = elementCount(call.leading);
     norm.y.shape = {rows, n};

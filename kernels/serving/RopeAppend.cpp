@@ -189,14 +189,10 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const HostArray &positions = in[call.index("positions")], &slots = in[call.index("slots")];
   const RopeOptions options = optionsOf(call);
   const auto rotated = [&](HostArray rows, const HostArray *weight) {
-    if (weight) {
-      HostArray factor(DType::float64, weight->shape);
-      std::vector<double> w = weight->to_double();
-      for (double &number : w)
-        number += call.options.number("weight_offset");
-      factor.assign(w);
-      rows = rmsNormReference(rows, factor, nullptr, call.options.number("eps"), arithmetic).y;
-    }
+    if (weight)
+      rows = rmsNormReference(rows, movedWeight(*weight, call.options.number("weight_offset")),
+                              nullptr, call.options.number("eps"), arithmetic)
+                 .y;
     const Shape shape = rows.shape;
     if (const HostArray *table = given("cos_sin"))
       return byTable(rows, positions, *table, options.interleaved, arithmetic);

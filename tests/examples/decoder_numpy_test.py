@@ -33,7 +33,15 @@ check.check(program, models["qwen3_moe"], ["--device", "virtual:gfx1100", "--pag
 # Other positions, other heads, weights in several files.
 for name, changes in (("yarn", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}}),
                       ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+                      ("mistral", {"model_type": "mistral", "sliding_window": 20, "layer_types": ["sliding_attention"] * 2}),
                       ("heads", {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 16, "rope_scaling": None})):
     path = os.path.join(folder, name)
     tiny_model.write("llama", path, seed=5, files=3 if name == "heads" else 1, **changes)
     check.check(program, path, ["--device", "virtual:sm_90a", "--dtype", "f32"])
+
+# Gemma's wide heads, one head of the cache for all, windows that end within pages, as wide as one, and of one key.
+for width, window, device in ((256, 24, "virtual:sm_90a"), (256, 16, "virtual:gfx942"), (64, 1, "virtual:gfx1100")):
+    path = os.path.join(folder, f"gemma{width}_{window}")
+    tiny_model.write("gemma3_text", path, seed=3, head_dim=width, num_key_value_heads=1, sliding_window=window)
+    check.check(program, path, ["--device", device, "--dtype", "f32", "--page", "16", "--batch", "4"])
+    check.check(program, path, ["--device", device, "--page", "16"])

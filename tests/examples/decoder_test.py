@@ -34,7 +34,7 @@ def texts(*options, program=compiles, text=PROMPTS):
 
 
 def test_texts_do_not_depend_on_the_batch():
-    for kind, *draws in (("llama", "--temperature", "1", "--top-k", "20", "--seed", "5"), ("qwen3_moe",)):
+    for kind, *draws in (("llama", "--temperature", "1", "--top-k", "20", "--seed", "5"), ("qwen3_moe",), ("gemma3_text",)):
         tiny_model.write(kind, "model")
         options = ("--dtype", "f32", *draws)
         alone, (steps, planned, evictions) = texts(*options, "--batch", "1")
@@ -72,7 +72,7 @@ def test_texts_end_at_stops():
 
 def test_a_bundle_has_the_code_of_every_step():
     small = ("--batch", "3", "--batch-tokens", "48", "--context", "128")
-    for kind in ("llama", "qwen3_moe"):
+    for kind in ("llama", "qwen3_moe", "gemma3_text"):
         tiny_model.write(kind, "model")
         output(compiles, "model", *SM90, "--prepare", *small, SECTILE_RECORD="calls.json")
         output(sectile, "build", "--from", "calls.json", "--target", "sm_90a,virtual:sm_90a", "-o", "app.sectile")
@@ -110,9 +110,17 @@ def broken(says, kind="llama", **changes):
 def test_wrong_models_are_refused():
     refused("nowhere", text="1\n", says="nowhere/config.json cannot be opened")
     broken("type 'gpt2'", model_type="gpt2")
-    broken("another activation than silu", hidden_act="gelu")
+    broken("has the activation 'relu'", hidden_act="relu")
+    broken("knows silu for experts", kind="qwen3_moe", hidden_act="gelu")
     broken("with attention_bias", attention_bias=True)
-    broken("use_sliding_window", use_sliding_window=True)
+    for name, value in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0), ("use_bidirectional_attention", True)):
+        broken(f"with {name}", kind="gemma3_text", **{name: value})
+    broken("layers with windows, and no sliding_window above 0", kind="qwen3", use_sliding_window=True, max_window_layers=1)
+    broken("no sliding_window above 0", kind="gemma3_text", sliding_window=0)
+    broken("layers of the type 'chunked_attention'", kind="gemma3_text", layer_types=["chunked_attention"] * 3)
+    broken("has 3 layers, and types of 2", kind="gemma3_text", layer_types=["full_attention"] * 2)
+    broken("no query_pre_attn_scalar above 0", kind="gemma3_text", query_pre_attn_scalar=0)
+    broken("no sliding_window_pattern above 0", kind="gemma3_text", layer_types=None, sliding_window_pattern=0)
     broken("experts in some layers only", kind="qwen3_moe", decoder_sparse_step=2)
     broken("experts in some layers only", kind="qwen3_moe", mlp_only_layers=[0])
     broken("chooses 7 of 6 experts", kind="qwen3_moe", num_experts_per_tok=7)
@@ -130,6 +138,28 @@ def test_wrong_models_are_refused():
     refused("model", *SM90, text="1\n", says="is no index of tensors")
     pathlib.Path("model/model.safetensors.index.json").write_text('{"weight_map": {"a": "b"}}')
     refused("model", *SM90, text="1\n", says="has no tensor 'model.embed_tokens.weight'")
+
+
+def test_files_may_say_the_same_in_other_words():
+    def logits(kind, **changes):
+        tiny_model.write(kind, "model", **changes)
+        return output(compiles, "model", *SM90, "--logits", "--dtype", "f32", text="5 6 7 / 3\n" + "9 " * 50 + "/ 2\n")
+
+    linear = {"rope_type": "linear", "factor": 2.0}
+    for kind, one, other in (
+        ("llama", {"rope_theta": 500.0, "rope_scaling": linear},
+         {"rope_theta": None, "rope_scaling": None, "rope_parameters": {"rope_theta": 500.0, **linear}}),
+        ("gemma3_text", {"rope_theta": 5000.0, "rope_scaling": linear},
+         {"rope_theta": None, "rope_scaling": linear, "rope_local_base_freq": None, "rope_parameters": {
+             "full_attention": {"rope_theta": 5000.0, **linear}, "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"}}}),
+        ("gemma3_text", {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+         {"layer_types": None, "sliding_window_pattern": 2}),
+        ("qwen3", {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 20, "use_sliding_window": True},
+         {"sliding_window": 20, "use_sliding_window": True, "max_window_layers": 1}),
+        ("mistral", {"layer_types": ["sliding_attention"] * 2, "sliding_window": 20}, {"sliding_window": 20}),
+    ):
+        assert logits(kind, **one) == logits(kind, **other), (kind, one, other)
+        assert logits(kind, **one) != logits(kind, **{**one, "sliding_window": 22, "rope_scaling": None}), kind
 
 
 def test_broken_weights_are_no_texts():

@@ -123,6 +123,7 @@ struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
   double eps = 1e-6;
+  double weight_offset = 0; // added to w; 1 for Gemma
 };
 template <class T, int N> struct RmsNormOutputs {
   Tensor<T, N> y;
@@ -148,6 +149,7 @@ struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
   std::optional<AnyTensor> dh = {}; // the gradient of h from its other uses
+  double weight_offset = 0;         // as forward
 };
 template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
@@ -202,7 +204,7 @@ LayerNormGradients<std::remove_const_t<T>, N> layer_norm_backward(
           detail::tensorIn<Element, 1>(out, "db")};
 }
 
-// y = h rstd w with h = x, or x + residual
+// y = h rstd (w + weight_offset) with h = x, or x + residual
 template <class T, int N>
   requires(N >= 2)
 RmsNormOutputs<std::remove_const_t<T>, N>

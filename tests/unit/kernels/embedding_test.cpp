@@ -19,6 +19,12 @@ TEST_P(Embedding, EveryType) {
       expectRight(device, {kernel, {}, {}, {}, dtype});
 }
 
+TEST_P(Embedding, Scale) {
+  for (const char *kernel : kernels)
+    for (const char *dtype : {"f32", "f16", "bf16"})
+      expectRight(device, {kernel, {}, {{"scale", "25.25"}}, {}, dtype});
+}
+
 TEST_P(EmbeddingOnChips, AnyShape) {
   for (const char *kernel : kernels) {
     for (std::int64_t count : {0, 1, 33, 1025})
@@ -59,7 +65,9 @@ TEST_P(EmbeddingOnChips, RowsThatAreNotThereAreReported) {
 }
 
 TEST(EmbeddingGradients, AgainstCentralDifferences) {
-  expectGradients({"embedding", {{"...", 12}, {"V", 5}, {"H", 3}}}, "embedding_backward");
+  for (const char *scale : {"1", "-3"})
+    expectGradients({"embedding", {{"...", 12}, {"V", 5}, {"H", 3}}, {{"scale", scale}}},
+                    "embedding_backward");
 }
 
 TEST(EmbeddingReference, ByHand) {
@@ -75,6 +83,14 @@ TEST(EmbeddingReference, ByHand) {
                              std::vector{table, indices, dy}, Arithmetic::exact)[0]
                 .to_double(),
             (std::vector<double>{2, 20, 0, 0, 5, 50}));
+  EXPECT_EQ(referenceOutputs(resolveCase({"embedding", extents, {{"scale", "3"}}}),
+                             std::vector{table, indices}, Arithmetic::exact)[0]
+                .to_double(),
+            (std::vector<double>{15, 18, 3, 6, 15, 18}));
+  EXPECT_EQ(referenceOutputs(resolveCase({"embedding_backward", extents, {{"scale", "3"}}}),
+                             std::vector{table, indices, dy}, Arithmetic::exact)[0]
+                .to_double(),
+            (std::vector<double>{6, 60, 0, 0, 15, 150}));
 }
 
 // One row beside the right one; of places with one index the last alone.

@@ -24,6 +24,20 @@ TEST_P(RmsNorm, ForwardAndBackward) {
   }
 }
 
+TEST_P(RmsNorm, WeightOffset) {
+  const Assignments options{{"weight_offset", "1"}};
+  for (const char *dtype : {"f32", "f16", "bf16"}) {
+    for (const auto &with : residuals)
+      expectRight(device, {"rms_norm", {{"...", 19}, {"N", 300}}, options, with, dtype});
+    for (const auto &with : gradients)
+      expectRight(device, {"rms_norm_backward", {{"...", 19}, {"N", 300}}, options, with, dtype});
+  }
+  for (const char *kernel : {"rms_norm", "rms_norm_backward"})
+    expectRight(
+        device,
+        {kernel, {{"...", 5}, {"N", 700}}, options, {"w"}, "", {{"block", 256}, {"rows", 2}}});
+}
+
 TEST_P(RmsNormOnChips, RowsOfEveryLength) {
   for (std::int64_t n : {0, 1, 31, 32, 33, 128, 1025}) {
     expectRight(device, {"rms_norm", {{"...", 3}, {"N", n}}, {}, residuals[n % 4]});
@@ -114,8 +128,10 @@ TEST(RmsNormGradients, AgainstCentralDifferences) {
   for (const auto &with : residuals)
     for (const char *eps : {"1e-6", "0.5"})
       for (std::int64_t n : {1, 2, 30})
-        expectGradients({"rms_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}}, with},
-                        "rms_norm_backward");
+        for (const char *offset : {"0", "1"})
+          expectGradients(
+              {"rms_norm", {{"...", 4}, {"N", n}}, {{"eps", eps}, {"weight_offset", offset}}, with},
+              "rms_norm_backward");
 }
 
 // h = 3, 4 + 1: mean of squares 17; with eps 8: rstd 1/5.
@@ -131,6 +147,12 @@ TEST(RmsNormReference, ByHand) {
   EXPECT_EQ(out[0].to_double(), (std::vector<double>{3 * 0.2 * 10, 5 * 0.2 * 100}));
   EXPECT_EQ(out[1].to_double(), (std::vector<double>{3, 5}));
   EXPECT_EQ(out[2].to_double(), (std::vector<double>{0.2}));
+  const Invocation moved = resolveCase({"rms_norm",
+                                        {{"...", 1}, {"N", 2}},
+                                        {{"eps", "8"}, {"weight_offset", "2"}},
+                                        {"w", "residual"}});
+  EXPECT_EQ(referenceOutputs(moved, in, Arithmetic::exact)[0].to_double(),
+            (std::vector<double>{3 * 0.2 * 12, 5 * 0.2 * 102}));
 }
 
 // The mean of h taken away first, as layer norm does; the gradient of h itself left out.

@@ -127,9 +127,10 @@ TEST_P(Typed, RmsNorm) {
   const auto x = numbers<half>({5, 40}), residual = numbers<half>({5, 40}, 2);
   const auto w = numbers<half>({40}, 3);
   const auto dy = numbers<half>({5, 40}, 4);
-  const NamedTensors named = run_kernel(
-      stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}}, {{"eps", "0.25"}});
-  const RmsNormOptions options{.w = w, .residual = residual, .eps = 0.25};
+  const NamedTensors named =
+      run_kernel(stream, "rms_norm", {{"x", x}, {"w", w}, {"residual", residual}},
+                 {{"eps", "0.25"}, {"weight_offset", "1"}});
+  const RmsNormOptions options{.w = w, .residual = residual, .eps = 0.25, .weight_offset = 1};
   const RmsNormOutputs<half, 2> to{room<half>({5, 40}), room({5}), room<half>({5, 40})};
   expectPlace(*rms_norm(stream, x, options, to).h, *to.h);
   for (const auto &out : {rms_norm(stream, x, options), to}) {
@@ -144,8 +145,9 @@ TEST_P(Typed, RmsNorm) {
 
   const NamedTensors gradients = run_kernel(
       stream, "rms_norm_backward",
-      {{"x", x}, {"w", w}, {"rstd", to.rstd}, {"dy", dy}, {"h", *to.h}, {"dh", residual}});
-  const RmsNormBackwardOptions backward{.w = w, .h = *to.h, .dh = residual};
+      {{"x", x}, {"w", w}, {"rstd", to.rstd}, {"dy", dy}, {"h", *to.h}, {"dh", residual}},
+      {{"weight_offset", "1"}});
+  const RmsNormBackwardOptions backward{.w = w, .h = *to.h, .dh = residual, .weight_offset = 1};
   const RmsNormGradients<half, 2> places{room<half>({5, 40}), room<half>({40})};
   expectPlace(rms_norm_backward(stream, x, to.rstd, dy, backward, places).dx, places.dx);
   for (const auto &out : {rms_norm_backward(stream, x, to.rstd, dy, backward), places}) {
