@@ -1,5 +1,5 @@
-// The library's matrix product with an epilogue of one's own: bias, gelu and a residual, then an
-// epilogue that stores two results.
+// The library's matrix product with an epilogue of one's own: bias, gelu and a residual, then
+// epilogues that store two results and add to one.
 #include <cmath>
 #include <cstdio>
 #include <sectile/gemm.h>
@@ -51,8 +51,22 @@ int main() {
       sc::tensor(before, {m, n}), sc::tensor(after, {m, n}));
   // [/stores]
 
+  // A gradient that is added to what earlier batches left.
+  std::vector<float> ones(m * n, 1);
+  auto totals = device.upload(ones);
+  auto total = sc::tensor(totals, {m, n});
+  // [adds]
+  sc::gemm(
+      device.stream(), x, w,
+      [](const sc::Tile<float> &sums, const sc::GemmPosition &at, sc::View<float, 2> total) {
+        at.store(total, at.load(total) + sums);
+      },
+      total);
+  // [/adds]
+
   auto host_y = buffer.download();
   auto host_before = before.download(), host_after = after.download();
+  auto host_totals = totals.download();
   double worst = 0, worst_stored = 0;
   for (int i = 0; i < m; ++i)
     for (int j = 0; j < n; ++j) {
@@ -65,6 +79,7 @@ int main() {
       worst = std::fmax(worst, std::fabs(host_y[i * n + j] - exact));
       worst_stored = std::fmax(worst_stored, std::fabs(host_before[i * n + j] - sum));
       worst_stored = std::fmax(worst_stored, std::fabs(host_after[i * n + j] - std::fmax(sum, 0)));
+      worst_stored = std::fmax(worst_stored, std::fabs(host_totals[i * n + j] - 1 - sum));
     }
   std::printf("gemm on %s: largest error %.1e, of what is stored %.1e\n", device.name().c_str(),
               worst, worst_stored);

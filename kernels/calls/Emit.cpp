@@ -8,8 +8,8 @@
 
 using namespace sectile;
 
-std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config &config,
-                                            const std::string &target, const std::string &form) {
+std::vector<KernelCode> sectile::emitLaunches(std::span<const detail::BoundLaunch> launches,
+                                              const std::string &target, const std::string &form) {
   const Chip *chip = Chip::find(target);
   if (!chip)
     throw CompileError(Chip::whyUnknown(target));
@@ -17,7 +17,7 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
   // launches apart.
   std::set<std::pair<const void *, std::string>> compiled;
   std::vector<KernelCode> distinct;
-  for (const detail::BoundLaunch &launch : bindKernel(call, config).launches) {
+  for (const detail::BoundLaunch &launch : launches) {
     if (!compiled.emplace(launch.kernel, runtime::LaunchAccess::specialization(launch, *chip))
              .second)
       continue;
@@ -28,4 +28,9 @@ std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config
       distinct.push_back(std::move(one));
   }
   return distinct;
+}
+
+std::vector<KernelCode> sectile::emitKernel(const Invocation &call, const Config &config,
+                                            const std::string &target, const std::string &form) {
+  return emitLaunches(bindKernel(call, config).launches, target, form);
 }

@@ -10,7 +10,10 @@ struct KernelCode {
   std::string code;
 };
 
-// Each kernel that is launched, once.
+// Of each different code among the launches, in order. Throws CompileError.
+std::vector<KernelCode> emitLaunches(std::span<const detail::BoundLaunch> launches,
+                                     const std::string &target, const std::string &form);
+// The same of the launches of a call.
 std::vector<KernelCode> emitKernel(const Invocation &call, const Config &config,
                                    const std::string &target, const std::string &form);
 

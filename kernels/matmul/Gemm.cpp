@@ -1,11 +1,13 @@
 // The general matrix product: batches, an epilogue, and sums that several programs share, split
 // along K or by Stream-K (Osama et al., arXiv 2301.03598).
 #include "kernels/matmul/Gemm.h"
+#include "kernels/calls/Emit.h"
 #include "kernels/calls/Overlap.h"
 #include "kernels/matmul/Operands.h"
 #include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
 #include "kernels/tuning/Choices.h"
+#include "runtime/Chip.h"
 #include <algorithm>
 #include <sectile/error.h>
 #include <sectile/tuning.h>
@@ -277,8 +279,11 @@ template <class T> Tensor<T, 3> batchOf(const AnyTensor &tensor) {
                                     : as(std::integral_constant<int, 3>{});
 }
 
-template <class T> detail::GemmOperand copyOf(const Tensor<T, 3> &taken, const AnyTensor &given) {
-  if (reinterpret_cast<std::uintptr_t>(taken.data()) == given.address)
+template <class T>
+detail::GemmOperand copyOf(const Tensor<T, 3> &taken, const Tensor<T, 3> &given) {
+  // Without memory, as for code that is only shown, a copy differs in how it lies.
+  if (taken.data() == given.data() && taken.extents() == given.extents() &&
+      taken.strides() == given.strides())
     return {};
   return {true, taken.extents(), taken.strides(), taken.memory()};
 }
@@ -304,7 +309,7 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
       return StridedArray{tensor.address, size_of(tensor.dtype), tensor.extents, tensor.strides};
     };
     for (const AnyTensor *operand : {&given.a, &given.b})
-      if (overlap(layoutOf(given.c), layoutOf(*operand)))
+      if (given.c.address != 0 && overlap(layoutOf(given.c), layoutOf(*operand)))
         throw InputError(std::string("gemm: c overlaps ") + (operand == &given.a ? "a" : "b") +
                          " in memory; it needs memory of its own");
   }
@@ -320,43 +325,92 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
 
 } // namespace
 
-void detail::launchGemm(const Stream &stream, const GemmCall &given,
-                        const std::function<void(const GemmLaunch &)> &launch) {
-  try {
-    const bool batched = given.a.extents.size() == 3;
-    Invocation call = resolveGemm(given, batched);
+namespace {
+
+bool isBatched(const detail::GemmCall &given) { return given.a.extents.size() == 3; }
+
+// The call as one of the kernel that the library has by name, and its fields that the caller gives.
+struct ResolvedGemm {
+  Invocation call;
+  Config own;
+
+  explicit ResolvedGemm(const detail::GemmCall &given)
+      : call(resolveGemm(given, isBatched(given))) {
     Assignments fields;
     for (const auto &[name, value] : given.options.config)
       fields.emplace_back(name, std::to_string(value));
-    const Config own = parseConfig(specOf(batched), fields);
+    own = parseConfig(specOf(isBatched(given)), fields);
     // What was measured of the products is kept under their own names.
-    call.kernel = &findKernel(batched ? "batched_matmul" : "matmul");
-    Config config = configFor(call, stream.device());
+    call.kernel = &findKernel(isBatched(given) ? "batched_matmul" : "matmul");
+  }
+  // The library's choice as this epilogue takes it, and as the caller says.
+  Config complete(Config chosen, const detail::GemmCall &given) const {
     if (!given.mayPersist)
-      config["persistent"] = 0, config["cluster"] = 1;
+      chosen["persistent"] = 0, chosen["cluster"] = 1;
     for (const auto &[name, value] : own)
-      config[name] = value;
-    withUse(call, config, stream, [&](Use &use) {
-      const Schedule schedule = scheduleOf(use, batched);
-      const GemmConfig &chosen = schedule.config;
-      const auto parts = partsOfSums<float>(use, schedule.slots, chosen.m, chosen.n);
-      const auto arrived = arrivals(use, schedule);
-      GemmOperand a, b;
-      for_dtype<half, bfloat16, float, float8_e4m3, float8_e5m2, std::int8_t>(
-          given.a.dtype, [&]<class T>(T) {
-            a = copyOf(leftOperand(use, batchOf<T>(given.a)), given.a);
-            b = copyOf(rightOperand(use, batchOf<T>(given.b)), given.b);
-          });
-      bool dependent = a.copied || b.copied;
-      schedule.launch(
-          [&](std::int64_t programs, const GemmConfig &each) {
-            launch({programs, each, dependent, parts.extents(), parts.memory(), arrived.memory(), a,
-                    b});
-            dependent = true;
-          },
-          own.contains("m") ? chosen.m : 1, own.contains("n") ? chosen.n : 1);
-    });
+      chosen[name] = value;
+    return chosen;
+  }
+};
+
+void eachLaunch(Use &use, const detail::GemmCall &given, const Config &own,
+                const std::function<void(const detail::GemmLaunch &)> &launch) {
+  const Schedule schedule = scheduleOf(use, isBatched(given));
+  const GemmConfig &chosen = schedule.config;
+  const auto parts = partsOfSums<float>(use, schedule.slots, chosen.m, chosen.n);
+  const auto arrived = arrivals(use, schedule);
+  detail::GemmOperand a, b;
+  for_dtype<half, bfloat16, float, float8_e4m3, float8_e5m2, std::int8_t>(
+      given.a.dtype, [&]<class T>(T) {
+        const auto left = batchOf<T>(given.a), right = batchOf<T>(given.b);
+        a = copyOf(leftOperand(use, left), left);
+        b = copyOf(rightOperand(use, right), right);
+      });
+  bool dependent = a.copied || b.copied;
+  schedule.launch(
+      [&](std::int64_t programs, const GemmConfig &each) {
+        launch(
+            {programs, each, dependent, parts.extents(), parts.memory(), arrived.memory(), a, b});
+        dependent = true;
+      },
+      own.contains("m") ? chosen.m : 1, own.contains("n") ? chosen.n : 1);
+}
+
+} // namespace
+
+void detail::launchGemm(const Stream &stream, const GemmCall &given,
+                        const std::function<void(const GemmLaunch &)> &launch) {
+  try {
+    const ResolvedGemm resolved(given);
+    const Config config = resolved.complete(configFor(resolved.call, stream.device()), given);
+    withUse(resolved.call, config, stream,
+            [&](Use &use) { eachLaunch(use, given, resolved.own, launch); });
   } catch (const InputError &error) {
     throw LaunchError(error.what());
   }
 }
+
+#ifndef SECTILE_SEALED
+std::vector<std::string>
+detail::emitGemm(std::string_view target, std::string_view form, const GemmCall &given,
+                 const std::function<BoundLaunch(const GemmLaunch &)> &bind) {
+  try {
+    const std::string name(target);
+    if (!Chip::find(name))
+      throw CompileError(Chip::whyUnknown(name));
+    const ResolvedGemm resolved(given);
+    const Config config = resolved.complete(ownChoice(resolved.call, name), given);
+    BoundKernel kept;
+    Use::State state{.bound = &kept};
+    Use use(resolved.call, config, state);
+    eachLaunch(use, given, resolved.own,
+               [&](const GemmLaunch &each) { kept.launches.push_back(bind(each)); });
+    std::vector<std::string> texts;
+    for (KernelCode &code : emitLaunches(kept.launches, name, std::string(form)))
+      texts.push_back(std::move(code.code));
+    return texts;
+  } catch (const InputError &error) {
+    throw LaunchError(error.what());
+  }
+}
+#endif

@@ -1,11 +1,15 @@
 // gemm(stream, a, b, c, epilogue, operands...): a matrix product whose epilogue is the caller's
-// lambda over the tile of sums. The kernels `matmul` and `batched_matmul` are made of the same.
+// lambda over the tile of sums; emit_gemm(), its code. The kernels `matmul` and `batched_matmul`
+// are made of the same.
 #pragma once
 #include <functional>
 #include <map>
 #include <sectile/library.h>
+#include <sectile/sealed.h>
 #include <sectile/sectile.h>
+#include <string>
 #include <tuple>
+#include <vector>
 
 namespace sectile {
 
@@ -223,7 +227,7 @@ template <int Rank, class T, int N> Tensor<T, Rank> asBatch(const Tensor<T, N> &
 struct GemmCall {
   AnyTensor a, b, c;
   bool hasResult = true;  // c is given
-  bool mayPersist = true; // the epilogue reads no matrices
+  bool mayPersist = true; // as the epilogue's EpilogueNeeds say
   GemmOptions options = {};
 };
 // An operand [B, M, K] or [B, K, N] of a launch: the call's, or a copy of it.
@@ -248,48 +252,91 @@ struct GemmLaunch {
 // Throws LaunchError for what does not fit. Calls `launch` for each launch of the call, in order.
 void launchGemm(const Stream &stream, const GemmCall &call,
                 const std::function<void(const GemmLaunch &)> &launch);
+// The code of each launch of the call as `bind` keeps it, once where two launches have the same.
+// Throws LaunchError for what does not fit, CompileError for what does not compile.
+SECTILE_NEEDS_COMPILER
+std::vector<std::string> emitGemm(std::string_view target, std::string_view form,
+                                  const GemmCall &call,
+                                  const std::function<BoundLaunch(const GemmLaunch &)> &bind);
 
-// Vectors and numbers leave a thread room for the sums of a tile while the next is multiplied;
-// matrices do not, and what the epilogue stores by itself is in nobody's way.
-template <int N, class P> constexpr bool isSmallOperand = true;
+// What an epilogue needs while the next tile is multiplied. Vectors and numbers leave a thread room
+// for its sums; matrices that are read do not. One matrix that is stored, c or the epilogue's own,
+// goes through shared memory beside the ring of operands, which has no room for two.
+struct EpilogueNeeds {
+  int read = 0, stored = 0; // matrices, and pointers, of which anything may be asked
+  constexpr EpilogueNeeds operator+(const EpilogueNeeds &other) const {
+    return {read + other.read, stored + other.stored};
+  }
+  constexpr bool mayPersist() const { return read == 0 && stored <= 1; }
+};
+template <int N, class P> constexpr EpilogueNeeds needsOf{};
 template <int N, class T, int R>
-constexpr bool isSmallOperand<N, View<T, R>> = std::is_const_v<T> && R < N;
-template <int N, class T> constexpr bool isSmallOperand<N, Ptr<T>> = false;
-template <int N, KernelStruct P>
-constexpr bool isSmallOperand<N, P> =
-    []<class... Fields>(std::type_identity<std::tuple<Fields...>>) {
-      return (isSmallOperand<N, Fields> && ...);
-    }(std::type_identity<StructTypes<P>>());
-template <int N, class... P> constexpr bool areSmallOperands(TypeList<P...>) {
-  return (isSmallOperand<N, P> && ...);
+constexpr EpilogueNeeds needsOf<N, View<T, R>>{.read = std::is_const_v<T> && R >= N,
+                                               .stored = !std::is_const_v<T>};
+template <int N, class T> constexpr EpilogueNeeds needsOf<N, Ptr<T>>{.read = 1};
+template <int N, class... P> constexpr EpilogueNeeds needsOfAll(TypeList<P...>) {
+  return (EpilogueNeeds() + ... + needsOf<N, P>);
 }
+template <int N, KernelStruct P>
+constexpr EpilogueNeeds needsOf<N, P> =
+    []<class... Fields>(std::type_identity<std::tuple<Fields...>>) {
+      return needsOfAll<N>(TypeList<Fields...>());
+    }(std::type_identity<StructTypes<P>>());
 
 template <class T>
 constexpr bool isGemmOperand =
     std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float> ||
     std::same_as<T, float8_e4m3> || std::same_as<T, float8_e5m2> || std::same_as<T, std::int8_t>;
 
-// C: nothing, or the tensor c.
-template <class E, class A, class B, int N, class Operands, class... C>
-void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
-             const Tensor<B, N> &b, const Operands &operands, const Tensor<C, N> &...c) {
+// A call of gemm(). C: nothing, or the tensor c.
+template <class E, class A, class B, int N, class Operands, class... C> class TypedGemm {
   using T = std::remove_const_t<A>;
   using Own = Epilogue<E>;
   static_assert(std::same_as<T, std::remove_const_t<B>>,
                 "a and b of a gemm have elements of one type");
   static_assert(isGemmOperand<T>, "a gemm multiplies half, bfloat16, float, float8_e4m3, "
                                   "float8_e5m2 or std::int8_t");
-  constexpr std::size_t given = std::tuple_size_v<Operands>;
+  static constexpr std::size_t given = std::tuple_size_v<Operands>;
   static_assert(given == Own::count || (Own::has_config && given == Own::count + 1),
                 "a gemm is given one operand for each parameter of its epilogue after the sums and "
                 "the position");
-  GemmCall call;
-  call.options = options;
-  call.a = a, call.b = b;
-  ((call.c = c), ...);
-  call.hasResult = sizeof...(C) == 1;
-  call.mayPersist = call.hasResult && areSmallOperands<N>(typename Own::Operands{});
-  launchGemm(stream, call, [&](const GemmLaunch &chosen) {
+
+public:
+  TypedGemm(const GemmOptions &options, const Tensor<A, N> &a, const Tensor<B, N> &b,
+            const Operands &operands, const Tensor<C, N> &...c)
+      : a(a), b(b), operands(operands), c(c...) {
+    call.options = options;
+    call.a = a, call.b = b;
+    ((call.c = c), ...);
+    call.hasResult = sizeof...(C) == 1;
+    call.mayPersist =
+        (EpilogueNeeds{.stored = call.hasResult} + needsOfAll<N>(typename Own::Operands{}))
+            .mayPersist();
+  }
+
+  void launch(const Stream &stream) const {
+    launchGemm(stream, call, [&](const GemmLaunch &chosen) {
+      withArguments(chosen, [&](const auto &kernel, const auto &...arguments) {
+        kernel.launch(stream, chosen.programs, arguments...,
+                      LaunchOptions{.dependent = chosen.dependent});
+      });
+    });
+  }
+  SECTILE_NEEDS_COMPILER
+  std::vector<std::string> emit(std::string_view target, std::string_view form) const {
+    return emitGemm(target, form, call, [&](const GemmLaunch &chosen) {
+      BoundLaunch bound;
+      withArguments(chosen, [&](const auto &kernel, const auto &...arguments) {
+        bound = kernel.bind(chosen.programs, arguments...,
+                            LaunchOptions{.dependent = chosen.dependent});
+      });
+      return bound;
+    });
+  }
+
+private:
+  // Calls use(kernel, arguments...) with a configuration as the last.
+  template <class Use> void withArguments(const GemmLaunch &chosen, const Use &use) const {
     typename Own::KernelConfig config{};
     static_cast<GemmConfig &>(config) = chosen.config;
     if constexpr (given > Own::count)
@@ -298,13 +345,35 @@ void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N
     const Tensor<GemmSum<T>, 3> parts(reinterpret_cast<GemmSum<T> *>(chosen.parts.address()),
                                       extents, {extents[1] * extents[2], extents[2], 1},
                                       chosen.parts);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      gemmKernel<T, E, View<C, 3>...>().launch(
-          stream, chosen.programs, chosen.a.orElse(asBatch<3>(a)), chosen.b.orElse(asBatch<3>(b)),
-          asBatch<3>(c)..., std::get<I>(operands)..., parts, Buffer<std::int32_t>(chosen.arrived),
-          config, LaunchOptions{.dependent = chosen.dependent});
-    }(std::make_index_sequence<Own::count>{});
-  });
+    std::apply(
+        [&](const Tensor<C, N> &...result) {
+          [&]<std::size_t... I>(std::index_sequence<I...>) {
+            use(gemmKernel<T, E, View<C, 3>...>(), chosen.a.orElse(asBatch<3>(a)),
+                chosen.b.orElse(asBatch<3>(b)), asBatch<3>(result)..., std::get<I>(operands)...,
+                parts, Buffer<std::int32_t>(chosen.arrived), config);
+          }(std::make_index_sequence<Own::count>{});
+        },
+        c);
+  }
+
+  const Tensor<A, N> &a;
+  const Tensor<B, N> &b;
+  const Operands &operands;
+  std::tuple<const Tensor<C, N> &...> c;
+  GemmCall call;
+};
+template <class E, class A, class B, int N, class Operands, class... C>
+TypedGemm<E, A, B, N, Operands, C...> typedGemm(const GemmOptions &options, const Tensor<A, N> &a,
+                                                const Tensor<B, N> &b, const Operands &operands,
+                                                const Tensor<C, N> &...c) {
+  return {options, a, b, operands, c...};
+}
+template <class E, bool HasResult> constexpr void checkEpilogue() {
+  static_assert(!HasResult || !Epilogue<E>::stores,
+                "a gemm with a result needs an epilogue that returns it: leave c out where the "
+                "epilogue stores");
+  static_assert(HasResult || Epilogue<E>::stores,
+                "a gemm without a result needs an epilogue that returns nothing");
 }
 
 } // namespace detail
@@ -325,11 +394,9 @@ void runGemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N
 template <class A, class B, class C, int N, class E, class... Operands>
 void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
           const Tensor<B, N> &b, const Tensor<C, N> &c, E, const Operands &...operands) {
-  static_assert(!detail::Epilogue<E>::stores,
-                "a gemm with a result needs an epilogue that returns it: leave c out where the "
-                "epilogue stores");
   static_assert(!std::is_const_v<C>, "a gemm's result is no Tensor of const elements");
-  detail::runGemm<E>(stream, options, a, b, std::tie(operands...), c);
+  detail::checkEpilogue<E, true>();
+  detail::typedGemm<E>(options, a, b, std::tie(operands...), c).launch(stream);
 }
 template <class A, class B, class C, int N, class E, class... Operands>
 void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, const Tensor<C, N> &c,
@@ -341,14 +408,49 @@ void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, co
 template <class A, class B, int N, class E, class... Operands>
 void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
           const Tensor<B, N> &b, E, const Operands &...operands) {
-  static_assert(detail::Epilogue<E>::stores,
-                "a gemm without a result needs an epilogue that returns nothing");
-  detail::runGemm<E>(stream, options, a, b, std::tie(operands...));
+  detail::checkEpilogue<E, false>();
+  detail::typedGemm<E>(options, a, b, std::tie(operands...)).launch(stream);
 }
 template <class A, class B, int N, class E, class... Operands>
 void gemm(const Stream &stream, const Tensor<A, N> &a, const Tensor<B, N> &b, E epilogue,
           const Operands &...operands) {
   gemm(stream, GemmOptions(), a, b, epilogue, operands...);
+}
+
+// The code of a gemm(), as Kernel::emit() gives that of a launch: for a target ("sm_90a") and in a
+// form ("tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco"). The arguments are gemm()'s
+// without the stream. Needs no device; addresses may be null. One text for each different kernel
+// of the call, in order: copies of operands (`copy_first`), the product, the sums of its `splits`.
+// Fields that options.config leaves out are the library's own choice; what the autotuner knows of a
+// device is left aside. Throws LaunchError for what does not fit, CompileError for what does not
+// compile.
+template <class A, class B, class C, int N, class E, class... Operands>
+SECTILE_NEEDS_COMPILER std::vector<std::string>
+emit_gemm(std::string_view target, std::string_view form, const GemmOptions &options,
+          const Tensor<A, N> &a, const Tensor<B, N> &b, const Tensor<C, N> &c, E,
+          const Operands &...operands) {
+  static_assert(!std::is_const_v<C>, "a gemm's result is no Tensor of const elements");
+  detail::checkEpilogue<E, true>();
+  return detail::typedGemm<E>(options, a, b, std::tie(operands...), c).emit(target, form);
+}
+template <class A, class B, class C, int N, class E, class... Operands>
+SECTILE_NEEDS_COMPILER std::vector<std::string>
+emit_gemm(std::string_view target, std::string_view form, const Tensor<A, N> &a,
+          const Tensor<B, N> &b, const Tensor<C, N> &c, E epilogue, const Operands &...operands) {
+  return emit_gemm(target, form, GemmOptions(), a, b, c, epilogue, operands...);
+}
+template <class A, class B, int N, class E, class... Operands>
+SECTILE_NEEDS_COMPILER std::vector<std::string>
+emit_gemm(std::string_view target, std::string_view form, const GemmOptions &options,
+          const Tensor<A, N> &a, const Tensor<B, N> &b, E, const Operands &...operands) {
+  detail::checkEpilogue<E, false>();
+  return detail::typedGemm<E>(options, a, b, std::tie(operands...)).emit(target, form);
+}
+template <class A, class B, int N, class E, class... Operands>
+SECTILE_NEEDS_COMPILER std::vector<std::string>
+emit_gemm(std::string_view target, std::string_view form, const Tensor<A, N> &a,
+          const Tensor<B, N> &b, E epilogue, const Operands &...operands) {
+  return emit_gemm(target, form, GemmOptions(), a, b, epilogue, operands...);
 }
 
 } // namespace sectile

@@ -220,6 +220,34 @@ TEST_P(Gemm, EpilogueThatStores) {
   }
 }
 
+// One result, which is read where it is stored too, beside a vector and a number in a struct.
+struct Added {
+  View<float, 2> sum;
+  View<const float, 1> bias;
+  Float scale;
+};
+SECTILE_STRUCT(Added, sum, bias, scale)
+
+TEST_P(Gemm, EpilogueThatAddsInPlace) {
+  for (const Extents &of : {odd, uneven})
+    for (const Way &way : ways()) {
+      const auto sum = tensor(device.upload(numbers<float>(of.m * of.n, 5)), {of.m, of.n});
+      const auto bias = tensor(device.upload(numbers<float>(of.n, 3)), {of.n});
+      gemm(
+          device.stream(), way.options, left<half>(device, of), right<half>(device, of),
+          [](const Tile<float> &sums, const GemmPosition &at, const Added &to) {
+            at.store(to.sum, at.load(to.sum) + to.scale * (sums + at.per_column(to.bias)));
+          },
+          Arguments<Added>{sum, bias, 0.5f});
+      expectNear(
+          sum,
+          [&](std::int64_t i, std::int64_t j) {
+            return number(i * of.n + j, 5) + 0.5 * (sumAt(of, i, j) + number(j, 3));
+          },
+          way.name);
+    }
+}
+
 // What is known when the kernel is traced: each value has code of its own.
 struct Steps {
   int count = 1;
@@ -462,6 +490,74 @@ TEST(GemmCode, PersistentProgramsStoreByTheEngine) {
   }
 }
 
+template <class T> Tensor<T, 2> nowhere(std::int64_t rows, std::int64_t columns) {
+  return {nullptr, {rows, columns}, {columns, 1}};
+}
+
+// An epilogue that stores one matrix is in nobody's way, like one that returns it: the library's
+// own choice is programs that go on to the next tile. Two matrices are too much beside the ring.
+TEST(GemmCode, OneMatrixThatIsStoredLeavesProgramsPersistent) {
+  const auto x = nowhere<half>(4096, 4096);
+  const auto bias = Tensor<half, 1>(nullptr, {4096}, {1});
+  const auto of = [](const std::vector<std::string> &codes) {
+    EXPECT_EQ(codes.size(), 1u);
+    return codes.front();
+  };
+  const auto persists = AllOf(HasSubstr("setmaxnreg"), HasSubstr("bulk_group"));
+  EXPECT_THAT(of(emit_gemm(
+                  "sm_90a", "ptx", x, x, x,
+                  [](const Tile<float> &sums, const GemmPosition &at, View<const half, 1> bias) {
+                    return sums + at.per_column(bias);
+                  },
+                  bias)),
+              persists);
+  EXPECT_THAT(of(emit_gemm(
+                  "sm_90a", "ptx", x, x,
+                  [](const Tile<float> &sums, const GemmPosition &at, View<half, 2> to,
+                     View<const half, 1> bias) { at.store(to, sums + at.per_column(bias)); },
+                  x, bias)),
+              persists);
+  EXPECT_THAT(of(emit_gemm(
+                  "sm_90a", "ptx", x, x,
+                  [](const Tile<float> &sums, const GemmPosition &at, View<half, 2> before,
+                     View<half, 2> after) {
+                    at.store(before, sums);
+                    at.store(after, maximum(sums, 0));
+                  },
+                  x, x)),
+              Not(HasSubstr("setmaxnreg")));
+}
+
+// A text for each kernel of the call, of the configuration that the caller gives.
+TEST(GemmCode, IsThatOfEachLaunch) {
+  const auto a = nowhere<half>(70, 1024), b = nowhere<half>(1024, 70), c = nowhere<half>(70, 70);
+  // [emit]
+  auto epilogue = [](const Tile<float> &sums, const GemmPosition &) { return tanh(sums); };
+  std::vector<std::string> code = emit_gemm("sm_90a", "ptx", a, b, c, epilogue);
+  // [/emit]
+  EXPECT_THAT(code.at(0), HasSubstr(".target sm_90a"));
+  const GemmOptions whole{.config = {{"m", 64}, {"n", 32}, {"splits", 1}, {"copy_first", 0}}};
+  const auto one = emit_gemm("sm_80", "ptx", whole, a, b, c, epilogue);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_THAT(one[0], HasSubstr("mma.sync"));
+  GemmOptions split = whole;
+  split.config["splits"] = 4;
+  const auto two = emit_gemm("sm_80", "ptx", split, a, b, c, epilogue);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_THAT(two[0], HasSubstr("mma.sync"));
+  EXPECT_THAT(two[1], Not(HasSubstr("mma.sync")));
+  // Rows of 140 bytes are copied before the copy engine takes them.
+  GemmOptions copied = whole;
+  copied.config["copy_first"] = 1;
+  const auto three = emit_gemm("sm_90a", "ptx", copied, a, b, c, epilogue);
+  ASSERT_EQ(three.size(), 2u);
+  EXPECT_THAT(three[0], Not(HasSubstr("mma")));
+  EXPECT_THAT(three[1], HasSubstr("wgmma.mma_async"));
+  for (const char *form : {"tile", "cta", "llvm", "amdgcn"})
+    EXPECT_EQ(emit_gemm("gfx942", form, whole, a, b, c, epilogue).size(), 1u) << form;
+  EXPECT_THAT(emit_gemm("gfx942", "amdgcn", whole, a, b, c, epilogue)[0], HasSubstr("v_mfma"));
+}
+
 std::string refusal(const std::function<void()> &body) {
   try {
     body();
@@ -502,6 +598,12 @@ TEST(GemmErrors, SaySo) {
   const auto bytes = poisoned<std::int8_t>(device, {2, 2, 0});
   EXPECT_THAT(refusal([&] { gemm(stream, x, x.transpose(), bytes, epilogue); }),
               HasSubstr("a tile stored to a view of f32 for memory of i8: convert it"));
+  EXPECT_THAT(refusal([&] { emit_gemm("sm_17", "ptx", x, x.transpose(), c, epilogue); }),
+              HasSubstr("'sm_17'"));
+  EXPECT_THAT(refusal([&] { emit_gemm("gfx942", "ptx", x, x.transpose(), c, epilogue); }),
+              HasSubstr("'ptx' cannot be emitted for gfx942"));
+  EXPECT_THAT(refusal([&] { emit_gemm("sm_80", "ptx", x, x, c, epilogue); }),
+              HasSubstr("gemm: K is 2 in b [2, 3], but 3 in a [2, 3]"));
   const Device other = Device::open("virtual:sm_90");
   EXPECT_THAT(refusal([&] { gemm(other.stream(), x, x.transpose(), c, epilogue); }),
               HasSubstr("lies on virtual:sm_80, the stream is one of virtual:sm_90"));
