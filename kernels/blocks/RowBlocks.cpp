@@ -74,7 +74,10 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   const std::int64_t wanted =
       std::max<std::int64_t>({tile / 32, std::min<std::int64_t>(tile / 16, 256), 1});
   const std::int64_t threads = std::min(powerAtMost(wanted), threadsFor(tile, dtype));
-  return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, 16)};
+  // Many of the longest rows were faster by eight warps than by sixteen: docs/performance.md.
+  const std::int64_t mostWarps =
+      tile > 16384 && tile <= 24576 && count > 2 * multiprocessors(target) ? 8 : 16;
+  return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, mostWarps)};
 }
 
 void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest,

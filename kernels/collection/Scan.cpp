@@ -128,11 +128,14 @@ KernelSpec sectile::scanSpec() {
   spec.add_options({{"op: cumsum|cumprod|cummax|cummin = cumsum", "how elements are combined"},
                     {"reverse: flag = false", "y[i] combines x[i] to the last"}});
   configureRows(spec, "N");
-  // Longer rows go in blocks: a scan of more takes longer than what they carry.
+  // Longer rows go in blocks: a scan of more takes longer than what they carry. Where rows are cut
+  // into parts too, smaller blocks make parts more alike.
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    const RowBlocks shape =
-        rowBlocksFor(elementCount(call.leading), call.extent("N"), 2048, call.dtype("x"), target);
-    return Config{{"block", shape.block}, {"rows", shape.rows}, {"warps", shape.warps}};
+    const std::int64_t count = elementCount(call.leading), length = call.extent("N");
+    const auto [block, rows, warps] =
+        rowBlocksFor(count, length, length <= 32768 ? 8192 : 2048, call.dtype("x"), target);
+    const std::int64_t most = count < 4 * multiprocessors(target) ? 8 : 4;
+    return Config{{"block", block}, {"rows", rows}, {"warps", std::min(warps, most)}};
   };
   spec.typical = {{"...", 1024}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 200}};

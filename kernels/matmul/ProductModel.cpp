@@ -31,8 +31,8 @@ constexpr double memoryReached = 0.84, cacheReached = 1.28;
 // Requests for a line that begins within one of the cache's.
 constexpr double misaligned = 2.5;
 // Columns that fill lines of shared memory by halves, as 160 and 224 do, make steps longer by these
-// factors, the second where b's lines lie along them.
-constexpr double halfLines = 1.03, halfLinesOfB = 1.08;
+// factors, the second where b's lines lie along them, and storing a tile by the third.
+constexpr double halfLines = 1.06, halfLinesOfB = 1.11, halfLinesStored = 3;
 
 // Warps that multiply fewer rows each on their own reach this part of the rate (docs/autotuner.md).
 constexpr std::int64_t warpgroupRows = 64;
@@ -68,7 +68,9 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const double inFlight = double(config.stages - 1 + config.persistent);
   double step = m * n * k / (perClock * cycles) + (m + n / cluster) * k * bytes / fetched +
                 handover / std::max(inFlight, 1.0);
-  if (const std::int64_t line = 128 / shape.bytes; config.n > line && config.n % line != 0)
+  const std::int64_t line = 128 / shape.bytes;
+  const bool hasHalves = config.n > line && config.n % line != 0;
+  if (hasHalves)
     step *= shape.acrossK ? halfLinesOfB : halfLines;
   if (config.cluster > 1)
     step += pairOfSlots;
@@ -80,7 +82,7 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
                    asked * double(beside) / (machine.cacheBytesPerClock * cycles * cacheReached)});
 
   const double result = double(std::max<std::int64_t>(shape.bytes, 2));
-  const double edges = prologue + m * n * result / stored;
+  const double edges = prologue + (hasHalves ? halfLinesStored : 1) * m * n * result / stored;
   double computing =
       waves * steps * step + (config.persistent ? edges + std::max(waves - 1, 0.0) * exposed * edges
                                                 : std::max(waves, 1.0) * edges);

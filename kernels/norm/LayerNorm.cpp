@@ -109,7 +109,7 @@ KernelSpec sectile::layerNormSpec() {
        {"-> mean: [...] f32", "of each row"},
        {"-> rstd: [...] f32", "1/sqrt(variance + eps) of each row, with the biased variance"}});
   spec.add_options({{"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
-  configureRows(spec, "N", 8192, elementsTogetherWithWeights);
+  configureRows(spec, "N", 16384, elementsTogetherWithWeights);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;

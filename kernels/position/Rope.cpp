@@ -122,7 +122,7 @@ KernelSpec makeSpec(bool back) {
   if (back)
     spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &) {
-    return rowTiles(call.extent("H"), call.extent("D"));
+    return rowTiles(call.extent("B"), call.extent("H"), call.extent("S"), call.extent("D"));
   };
   spec.spaces = {
       {.axes = {{"m", {1, 2, 4, 8, 16, 32, 64}},
@@ -146,13 +146,19 @@ KernelSpec makeSpec(bool back) {
 
 } // namespace
 
-Config sectile::rowTiles(std::int64_t heads, std::int64_t dims) {
-  // 64 elements for each thread: a row's angles for four heads, where there are as many.
-  const std::int64_t together = powerAtMost(std::clamp<std::int64_t>(heads, 1, 4)),
-                     width = powerAtLeast(std::max<std::int64_t>(dims, 16));
-  return {{"m", std::clamp<std::int64_t>(8192 / (together * width), 1, 64)},
-          {"heads", together},
-          {"warps", 4}};
+Config sectile::rowTiles(std::int64_t batches, std::int64_t heads, std::int64_t rows,
+                         std::int64_t dims) {
+  // 64 elements for each of 64 threads, and a row's angles for four heads, where there are as many.
+  // Few rows are spread over more programs, of a warp each.
+  constexpr std::int64_t most = 4096, ofWarp = 2048, least = 1024, enough = 256;
+  const std::int64_t width = powerAtMost(std::max<std::int64_t>(dims, 16));
+  std::int64_t together = powerAtMost(std::clamp<std::int64_t>(heads, 1, 4)),
+               m = std::clamp<std::int64_t>(most / (together * width), 1, 64);
+  while (m > 1 && (m >= 2 * rows || batches * ceilDiv(heads, together) * ceilDiv(rows, m) < enough))
+    m /= 2;
+  while (together < std::min<std::int64_t>(heads, 8) && together * m * width < least)
+    together *= 2;
+  return {{"m", m}, {"heads", together}, {"warps", together * m * width < ofWarp ? 1 : 2}};
 }
 
 void sectile::rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y,

@@ -55,7 +55,8 @@ RopeOptions queryRotation(const Invocation &call, bool back = false) {
 }
 
 void rotate(Use &use, const AnyTensor &from, const AnyTensor &to, const RopeOptions &options) {
-  rotateRows(use, from, to, options, rowTiles(from.extents[1], from.extents[3]));
+  const auto &extents = from.extents;
+  rotateRows(use, from, to, options, rowTiles(extents[0], extents[1], extents[2], extents[3]));
 }
 // In scratch memory.
 AnyTensor rotated(Use &use, const AnyTensor &rows, const RopeOptions &options) {

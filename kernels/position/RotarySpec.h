@@ -19,8 +19,8 @@ struct RotaryValues {
 };
 RotaryValues rotaryValues(const RopeOptions &options);
 
-// The fields m, heads and warps for rows of so many dims.
-Config rowTiles(std::int64_t heads, std::int64_t dims);
+// The fields m, heads and warps for x [batches, heads, rows, dims].
+Config rowTiles(std::int64_t batches, std::int64_t heads, std::int64_t rows, std::int64_t dims);
 // y [B, H, S, D] are the rows of x rotated; y may be x. positions: [B, S], or offset, offset + 1,
 // ...
 void rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y, const RopeOptions &options,

@@ -169,6 +169,9 @@ TEST(Partition, StoresTilesInPiecesWhereRoomIsShort) {
   EXPECT_THAT(large, HasSubstr("!cta.channel<4,"));
   EXPECT_THAT(large, HasSubstr("[3 of 4] along 1"));
   EXPECT_THAT(large, HasSubstr("{later = 1 : i32}"));
+  const std::string odd = codeOf(true, "sm_90a", "cta", 8, 224);
+  EXPECT_THAT(odd, HasSubstr("!cta.channel<4,"));
+  EXPECT_THAT(odd, HasSubstr("[6 of 7] along 1"));
   const std::string small = codeOf(true, "sm_90a", "cta", 8, 64);
   EXPECT_THAT(small, HasSubstr("!cta.channel<4,"));
   EXPECT_THAT(small, HasSubstr("cta.tensor_store "));

@@ -225,25 +225,27 @@ TEST_P(Matmul, StreamedSteps) {
   }
 }
 
-// A tile whose extent is no power of two, in each form that a product has.
-TEST_P(Matmul, TilesOf192Columns) {
+// Tiles whose extents are no powers of two, in each form that a product has.
+TEST_P(Matmul, TilesBetween128And256Columns) {
   if (!hasWarpgroupUnits(device.target(), DType::float16))
-    return; // nothing chooses it there
-  const Config tile{{"m", 128}, {"n", 192}, {"k", 64}, {"warps", 8}, {"stages", 3}};
-  const auto right = [&](const Extents &extents, const Assignments &options,
+    return; // nothing chooses them there
+  const auto right = [&](std::int64_t n, const Extents &extents, const Assignments &options,
                          const std::vector<std::string> &with, const char *dtype, Config config) {
-    config.insert(tile.begin(), tile.end());
+    config.merge(Config{{"m", 128}, {"n", n}, {"k", 64}, {"warps", 8}, {"stages", 3}});
     expectRight(device, {"matmul", extents, options, with, dtype, config});
   };
   const Assignments transposed{{"trans_a", "true"}, {"trans_b", "true"}};
-  for (const Config &form :
-       {Config{{"persistent", 0}}, Config{{"persistent", 1}, {"programs", 2}},
-        Config{{"persistent", 1}, {"programs", 4}, {"cluster", 2}}, Config{{"splits", 3}}}) {
-    right(matrix(200, 400, 200), {}, {}, "f16", form);
-    right(matrix(200, 400, 200), transposed, {}, "bf16", form);
-    right(matrix(136, 197, 72), {{"activation", "gelu"}}, everything, "f16", form);
-  }
-  right(matrix(200, 400, 200), {{"schedule", "stream_k"}}, {}, "f16", {{"programs", 3}});
+  for (const std::int64_t n : {160, 192, 224})
+    for (const Config &form :
+         {Config{{"persistent", 0}}, Config{{"persistent", 1}, {"programs", 2}},
+          Config{{"persistent", 1}, {"programs", 4}, {"cluster", 2}}, Config{{"splits", 3}}}) {
+      right(n, matrix(200, 400, 200), {}, {}, "f16", form);
+      if (n == 192 || form.contains("cluster"))
+        right(n, matrix(200, 400, 200), transposed, {}, "bf16", form);
+      if (n == 192 || form.contains("programs"))
+        right(n, matrix(136, 197, 72), {{"activation", "gelu"}}, everything, "f16", form);
+    }
+  right(192, matrix(200, 400, 200), {{"schedule", "stream_k"}}, {}, "f16", {{"programs", 3}});
 }
 
 // Bits must not depend on who arrives last: expectRight compares two runs.
