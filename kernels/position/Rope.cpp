@@ -149,15 +149,18 @@ KernelSpec makeSpec(bool back) {
 Config sectile::rowTiles(std::int64_t batches, std::int64_t heads, std::int64_t rows,
                          std::int64_t dims) {
   // 64 elements for each of 64 threads, and a row's angles for four heads, where there are as many.
-  // Few rows are spread over more programs, of a warp each.
-  constexpr std::int64_t most = 4096, ofWarp = 2048, least = 1024, enough = 256;
+  // Few rows are spread over more programs, of a warp each. With fewer than 512 elements several
+  // threads would hold the same one, and where y is x one of them could load what another stored.
+  constexpr std::int64_t most = 4096, ofWarp = 2048, wanted = 1024, least = 512, enough = 256;
   const std::int64_t width = powerAtMost(std::max<std::int64_t>(dims, 16));
   std::int64_t together = powerAtMost(std::clamp<std::int64_t>(heads, 1, 4)),
                m = std::clamp<std::int64_t>(most / (together * width), 1, 64);
   while (m > 1 && (m >= 2 * rows || batches * ceilDiv(heads, together) * ceilDiv(rows, m) < enough))
     m /= 2;
-  while (together < std::min<std::int64_t>(heads, 8) && together * m * width < least)
+  while (together < std::min<std::int64_t>(heads, 8) && together * m * width < wanted)
     together *= 2;
+  while (m * together * dims < least)
+    m *= 2;
   return {{"m", m}, {"heads", together}, {"warps", together * m * width < ofWarp ? 1 : 2}};
 }
 
