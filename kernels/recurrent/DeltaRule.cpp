@@ -4,8 +4,9 @@
 // the products of a chunk's keys below the diagonal, times beta and the decay between them, and
 // (I + A)^-1 = X: u = X (beta v) - X (beta e^G k) S. The two products with X need no state, so that
 // all chunks have them at once; the states then go from chunk to chunk, and outputs follow, again
-// all at once. K beyond 256 is refused. A NaN or an infinity of a step may reach the earlier steps
-// of its chunk.
+// all at once. Without the correction (u = beta v: Mamba-2, Dao and Gu, arXiv 2405.21060, and gated
+// linear attention) the same states and outputs are of k and v directly. K beyond 256 is refused. A
+// NaN or an infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
 #include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/Family.h"
