@@ -12,8 +12,10 @@ struct GateConfig {
   int steps = 64, heads = 16, warps = 4;
   GateForm form = GateForm::same;
   bool x = true, a_log = false, dt_bias = false; // given
+  bool limited = false;                          // what softplus gives
+  bool both = false;                             // there is the gradient of steps' lengths, too
 };
-SECTILE_CONFIG(GateConfig, steps, heads, warps, form, x, a_log, dt_bias)
+SECTILE_CONFIG(GateConfig, steps, heads, warps, form, x, a_log, dt_bias, limited, both)
 
 // Some steps and heads: the sum that the form is of, and e^A_log.
 struct Raw {
@@ -33,29 +35,41 @@ Raw rawOf(const View<const T, 3> &x, const View<const float, 1> &logs,
   return raw;
 }
 
+// softplus of the sums, within the limits.
+Tile<float> lengths(const Tile<float> &value, const Float &least, const Float &most,
+                    const GateConfig &config) {
+  const auto length = activate(Activation::softplus, value);
+  if (!config.limited)
+    return length;
+  return where(length < least, least, where(length > most, most, length));
+}
+
 template <class T>
-Kernel gates{
-    "delta_rule_gates", [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
-                           View<float, 3> y, Float factor, const GateConfig &config) {
-      auto heads = cdiv(y.extent(2), config.heads);
-      auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
-      auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
-      if (config.form == GateForm::sigmoid)
-        value = sigmoid(value);
-      else if (config.form == GateForm::softplus)
-        value = speed * activate(Activation::softplus, value);
-      else if (config.form == GateForm::bounded)
-        value = sigmoid(speed * value);
-      y.at(batch).tile(config.steps, config.heads).store(block, head, value * factor);
-    }};
+Kernel gates{"delta_rule_gates",
+             [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
+                View<float, 3> y, Float factor, Float least, Float most, const GateConfig &config) {
+               auto heads = cdiv(y.extent(2), config.heads);
+               auto block = program_id(0) / heads, head = program_id(0) % heads,
+                    batch = program_id(1);
+               auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
+               if (config.form == GateForm::sigmoid)
+                 value = sigmoid(value);
+               else if (config.form == GateForm::softplus)
+                 value = speed * lengths(value, least, most, config);
+               else if (config.form == GateForm::step)
+                 value = lengths(value, least, most, config);
+               else if (config.form == GateForm::bounded)
+                 value = sigmoid(speed * value);
+               y.at(batch).tile(config.steps, config.heads).store(block, head, value * factor);
+             }};
 
 // dx, and sums over the program's steps for A_log and dt_bias: parts [2, programs, Hv].
 template <class T>
 Kernel gateGradients{
     "delta_rule_gate_gradients",
     [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
-       View<const float, 3> dy, View<T, 3> dx, View<float, 3> parts, Float factor,
-       const GateConfig &config) {
+       View<const float, 3> dy, View<const float, 3> lengthGradient, View<T, 3> dx,
+       View<float, 3> parts, Float factor, Float least, Float most, const GateConfig &config) {
       auto heads = cdiv(dy.extent(2), config.heads), blocks = cdiv(dy.extent(1), config.steps);
       auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
       const auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
@@ -64,9 +78,16 @@ Kernel gateGradients{
       if (config.form == GateForm::sigmoid) {
         gradient *= sigmoid(value) * sigmoid(-value);
       } else if (config.form == GateForm::softplus) {
+        const auto length = lengths(value, least, most, config);
         gradient *= speed;
-        ofLogs = gradient * activate(Activation::softplus, value);
+        ofLogs = gradient * length;
+        if (config.both)
+          gradient += lengthGradient.at(batch).tile(config.steps, config.heads).load(block, head);
         gradient *= sigmoid(value);
+        if (config.limited) {
+          const auto free = activate(Activation::softplus, value);
+          gradient = where((free < least) | (free > most), 0.0f, gradient);
+        }
       } else if (config.form == GateForm::bounded) {
         const auto fast = speed * value;
         gradient *= sigmoid(fast) * sigmoid(-fast);
@@ -95,8 +116,9 @@ Kernel gateSums{"delta_rule_gate_sums",
 GateConfig configOf(const Use &use, const GateNumbers &numbers) {
   return {.form = numbers.form,
           .x = use.has(numbers.name),
-          .a_log = numbers.isGate() && use.has("A_log"),
-          .dt_bias = numbers.isGate() && use.has("dt_bias")};
+          .a_log = numbers.isGate() && numbers.form != GateForm::step && use.has("A_log"),
+          .dt_bias = numbers.isGate() && use.has("dt_bias"),
+          .limited = numbers.least > 0 || numbers.most < std::numeric_limits<float>::infinity()};
 }
 
 std::int64_t programs(const Use &use, const GateConfig &config) {
@@ -109,15 +131,42 @@ DType typeOf(const Use &use, const GateNumbers &numbers) {
 
 } // namespace
 
+Limits delta::limitsOf(const Invocation &call) {
+  Limits limits;
+  if (call.options.given("dt_min"))
+    limits.least = call.options.number("dt_min");
+  if (call.options.given("dt_max"))
+    limits.most = call.options.number("dt_max");
+  return limits;
+}
+
+void delta::checkLimits(const Invocation &call) {
+  for (const char *option : {"dt_min", "dt_max"})
+    if (call.options.given(option) && call.options.choice("gate") != "softplus")
+      refuse(call, "option '" + std::string(option) + "' is a limit of gate=softplus");
+  const Limits limits = limitsOf(call);
+  if (!(limits.least >= 0 && limits.least <= limits.most))
+    refuse(call, "option 'dt_min' must be from 0 to dt_max");
+}
+
 GateNumbers delta::strengthsOf(const Invocation &call) {
+  if (call.options.choice("rule") == "mamba2") {
+    GateNumbers steps = decaysOf(call);
+    steps.form = GateForm::step;
+    steps.factor = 1;
+    return steps;
+  }
   return {"beta", call.options.flag("beta_sigmoid") ? GateForm::sigmoid : GateForm::same,
           call.options.flag("allow_negative") ? 2.0f : 1.0f};
 }
 
 GateNumbers delta::decaysOf(const Invocation &call) {
   const std::string &gate = call.options.choice("gate");
-  if (gate == "softplus")
-    return {"g", GateForm::softplus, -1};
+  if (gate == "softplus") {
+    const Limits limits = limitsOf(call);
+    return {"g", GateForm::softplus, -1, static_cast<float>(limits.least),
+            static_cast<float>(limits.most)};
+  }
   if (gate == "sigmoid")
     return {"g", GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
   return {"g", GateForm::same, 1};
@@ -133,7 +182,7 @@ Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
   for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
     use(gates<T>, Grid(programs(use, config), use.extent("B")), use.tensor<T, 3>(numbers.name),
         use.tensor<float, 1>("A_log"), use.tensor<float, 1>("dt_bias"), result, numbers.factor,
-        config);
+        numbers.least, numbers.most, config);
   });
   return result;
 }
@@ -146,11 +195,12 @@ Tensor<float, 3> delta::gradientOf(Use &use, const GateNumbers &numbers) {
   return use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
 }
 
-void delta::launchGradients(Use &use, const GateNumbers &numbers,
-                            const Tensor<float, 3> &gradient) {
+void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 3> &gradient,
+                            const Tensor<float, 3> &ofSteps) {
   if (!numbers.isGiven(use.call) || numbers.isPlain(use.call))
     return;
-  const GateConfig config = configOf(use, numbers);
+  GateConfig config = configOf(use, numbers);
+  config.both = ofSteps.data() != nullptr;
   const std::int64_t heads = use.extent("Hv"),
                      count = use.extent("B") * ceilDiv(use.extent("T"), config.steps);
   const auto parts =
@@ -158,13 +208,19 @@ void delta::launchGradients(Use &use, const GateNumbers &numbers,
   for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
     use(gateGradients<T>, Grid(programs(use, config), use.extent("B")),
         use.tensor<T, 3>(numbers.name), use.tensor<float, 1>("A_log"),
-        use.tensor<float, 1>("dt_bias"), gradient,
-        use.tensor<T, 3>("d" + std::string(numbers.name)), parts, numbers.factor, config);
+        use.tensor<float, 1>("dt_bias"), gradient, config.both ? ofSteps : noTensor<float, 3>(),
+        use.tensor<T, 3>("d" + std::string(numbers.name)), parts, numbers.factor, numbers.least,
+        numbers.most, config);
   });
   if (!numbers.isGate())
     return;
   for (int i = 0; i < 2; ++i)
     if (const char *name = i ? "dt_bias" : "A_log"; use.has(name))
-      use(gateSums, Grid(ceilDiv(heads, config.heads)), recurrence::oneOf(parts, i),
-          use.tensor<float, 1>("d" + std::string(name)), GateConfig());
+      launchHeadSums(use, recurrence::oneOf(parts, i),
+                     use.tensor<float, 1>("d" + std::string(name)));
+}
+
+void delta::launchHeadSums(Use &use, const Tensor<float, 2> &parts, const Tensor<float, 1> &sums) {
+  const GateConfig config;
+  use(gateSums, Grid(ceilDiv(use.extent("Hv"), config.heads)), parts, sums, config);
 }

@@ -2,19 +2,29 @@
 // whatever the options say.
 #pragma once
 #include "kernels/calls/Use.h"
+#include <limits>
 
 namespace sectile::delta {
 
-enum class GateForm : int { same, sigmoid, softplus, bounded };
+// Within which dt_min and dt_max keep what the softplus of a gate gives.
+struct Limits {
+  double least = 0, most = std::numeric_limits<double>::infinity();
+};
+Limits limitsOf(const Invocation &call);
+void checkLimits(const Invocation &call);
+
+enum class GateForm : int { same, sigmoid, softplus, bounded, step };
 
 // One of the two inputs: `form` of it, times `factor`.
 struct GateNumbers {
   const char *name;
   GateForm form;
   float factor;
+  // softplus and step: what softplus gives is kept within these.
+  float least = 0, most = std::numeric_limits<float>::infinity();
 
-  // With A_log and dt_bias.
-  bool isGate() const { return form == GateForm::softplus || form == GateForm::bounded; }
+  // With dt_bias, and all but steps with A_log.
+  bool isGate() const { return form != GateForm::same && form != GateForm::sigmoid; }
   bool isGiven(const Invocation &call) const { return isGate() || call.has(name); }
   // The input is taken as it is.
   bool isPlain(const Invocation &call) const {
@@ -27,8 +37,12 @@ GateNumbers decaysOf(const Invocation &call);    // g
 
 // [B, T, Hv]; nothing where they are not given.
 Tensor<float, 3> inFloat(Use &use, const GateNumbers &numbers);
-// Where the gradient of these goes, and the launch after that which makes the inputs' of it.
+// Where the gradient of these goes, and the launch after that which makes the inputs' of it. Of a
+// softplus that is the length of steps, too, `ofSteps` is the gradient of these.
 Tensor<float, 3> gradientOf(Use &use, const GateNumbers &numbers);
-void launchGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 3> &gradient);
+void launchGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 3> &gradient,
+                     const Tensor<float, 3> &ofSteps = noTensor<float, 3>());
+// Sums of parts [programs, Hv] over the programs.
+void launchHeadSums(Use &use, const Tensor<float, 2> &parts, const Tensor<float, 1> &sums);
 
 } // namespace sectile::delta

@@ -4,9 +4,11 @@
 // the products of a chunk's keys below the diagonal, times beta and the decay between them, and
 // (I + A)^-1 = X: u = X (beta v) - X (beta e^G k) S. The two products with X need no state, so that
 // all chunks have them at once; the states then go from chunk to chunk, and outputs follow, again
-// all at once. K beyond 256 is refused. A NaN or an infinity of a step may reach the earlier steps
-// of its chunk.
+// all at once. Without the correction (u = beta v: Mamba-2, Dao and Gu, arXiv 2405.21060, and gated
+// linear attention) the same states and outputs are of k and v directly. K beyond 256 is refused. A
+// NaN or an infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
+#include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
@@ -34,7 +36,7 @@ Kernel chunks{
             auto keys = sequence.rows(k, head / (v.extent(2) / k.extent(2)));
             auto logs = sequence.numbers(g, head);
             auto key = keys.tile(chunk, width).load(number, 0);
-            auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
+            auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
             auto factor = factors(key, config);
             const Decays decays(logs, number, config);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
@@ -46,7 +48,7 @@ Kernel chunks{
             if (config.backward)
               inverses.at(slot, head).tile(chunk, chunk).store(0, 0, inverse);
             remaining.at(slot, head).tile(chunk).store(0, decays.toEnd * factor);
-            whole.at(slot).tile(1).store(head, decays.whole);
+            whole.at(slot).tile(1).store(head, full<float>(decays.whole, 1));
 
             auto weighted = inverse * expand(strength * factor * decays.fromStart, 0);
             auto read = reads.at(slot, head);
@@ -69,68 +71,92 @@ Kernel chunks{
     }};
 
 // From chunk to chunk, with some columns of a state: leaves the state before each chunk, and what
-// the chunk's steps add (`added`).
+// the chunk's steps add (`added`). Without corrections `values` are those of the steps.
 template <class T, class U>
-Kernel states{"delta_rule_states",
-              [](View<const T, 4> k, View<const std::int32_t, 1> starts, View<const T, 4> reads,
-                 View<const T, 4> values, View<T, 4> added, View<const float, 3> remaining,
-                 View<const float, 2> whole, View<const float, 4> initial, View<U, 4> kept,
-                 View<float, 4> last, const DeltaConfig &config) {
-                const int chunk = config.chunk, width = config.width, columns = config.columns;
-                auto column = program_id(0), head = program_id(1), one = program_id(2);
-                const auto sequence = sequenceOf(starts, one, k.extent(1), config);
-                auto keys =
-                    sequence.rows(k, head / (values.extent(2) / k.extent(2))).tile(chunk, width);
-                auto news = sequence.rows(values, head).tile(chunk, columns);
-                auto state = zeros<float>(width, columns);
-                if (config.initial_state)
-                  state = initial.at(one, head).tile(width, columns).load(0, column);
-                // Two chunks in flight leave room for two programs of a multiprocessor.
-                for (auto number : range(0, cdiv(sequence.tokens.length, chunk), {.stages = 2})) {
-                  auto slot = sequence.slot + number;
-                  auto key = keys.load(number, 0);
-                  auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
-                  auto fresh = cast<float>(news.load(number, column));
-                  auto late = expand(remaining.at(slot, head).tile(chunk).load(0), 1);
-                  auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
-                                   cast<std::int64_t>(head) * whole.stride(1));
-                  kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
-                  fresh -= withState(read, state, zeros<float>(chunk, columns));
-                  added.at(slot, head).tile(chunk, columns).store(0, column, fresh);
-                  state = dot(trans(key), cast<T>(fresh * late), state * rest, Precision::ieee);
-                }
-                last.at(one, head).tile(width, columns).store(0, column, state);
-              }};
+Kernel states{
+    "delta_rule_states",
+    [](View<const T, 4> k, View<const float, 3> beta, View<const float, 3> g,
+       View<const std::int32_t, 1> starts, View<const T, 4> reads, View<const T, 4> values,
+       View<T, 4> added, View<const float, 3> remaining, View<const float, 2> whole,
+       View<const float, 4> initial, View<U, 4> kept, View<float, 4> last,
+       const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto column = program_id(0), head = program_id(1), one = program_id(2);
+      const auto sequence = sequenceOf(starts, one, k.extent(1), config);
+      auto keys = sequence.rows(k, head / (values.extent(2) / k.extent(2))).tile(chunk, width);
+      auto news = sequence.rows(values, head).tile(chunk, columns);
+      auto state = zeros<float>(width, columns);
+      if (config.initial_state)
+        state = initial.at(one, head).tile(width, columns).load(0, column);
+      // Two chunks in flight leave room for two programs of a multiprocessor.
+      for (auto number : range(0, cdiv(sequence.tokens.length, chunk), {.stages = 2})) {
+        auto slot = sequence.slot + number;
+        auto key = keys.load(number, 0);
+        auto fresh = cast<float>(news.load(number, column));
+        kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
+        auto late = full<float>(1, chunk);
+        Float rest = 1.0f;
+        if (config.corrects) {
+          auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
+          late = remaining.at(slot, head).tile(chunk).load(0);
+          rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
+                      cast<std::int64_t>(head) * whole.stride(1));
+          fresh -= withState(read, state, zeros<float>(chunk, columns));
+          added.at(slot, head).tile(chunk, columns).store(0, column, fresh);
+        } else {
+          const Decays decays(sequence.numbers(g, head), number, config);
+          late = decays.toEnd * factors(key, config) *
+                 strengthsOf(sequence.numbers(beta, head), number, config);
+          rest = decays.whole;
+        }
+        state = dot(trans(key), cast<T>(fresh * expand(late, 1)), state * rest, Precision::ieee);
+      }
+      last.at(one, head).tile(width, columns).store(0, column, state);
+    }};
 
 template <class T, class U>
 Kernel outputs{
     "delta_rule_outputs",
-    [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> g,
-       View<const std::int32_t, 1> starts, View<const T, 4> values, View<const U, 4> kept,
-       View<T, 4> o, Float scale, const DeltaConfig &config) {
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> beta,
+       View<const float, 3> g, View<const std::int32_t, 1> starts, View<const T, 4> added,
+       View<const U, 4> kept, View<const float, 1> D, View<const T, 4> z, View<T, 4> o, Float scale,
+       const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto blocks = cdiv(o.extent(3), columns);
       auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
-      withChunk(starts, slot, q.extent(1), config,
-                [&](const Sequence &sequence, const Int &number) {
-                  auto shared = head / (o.extent(2) / q.extent(2));
-                  auto logs = sequence.numbers(g, head);
-                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-                  const Decays decays(logs, number, config);
-                  auto scores = scoresOf(query, key, decays, scale, config);
-                  auto state = kept.at(slot, head).tile(width, columns).load(0, column);
-                  auto result = zeros<float>(chunk, columns);
-                  if constexpr (std::same_as<T, U>)
-                    result = dot(query, state, result, Precision::ieee);
-                  else
-                    result = dot(cast<float>(query), state, result, statePrecision<T>);
-                  result *= expand(decays.fromStart * factors(query, config) * scale, 1);
-                  result = dot(cast<T>(scores),
-                               values.at(slot, head).tile(chunk, columns).load(0, column), result,
-                               Precision::ieee);
-                  sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
-                });
+      withChunk(
+          starts, slot, q.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto shared = head / (o.extent(2) / q.extent(2));
+            auto logs = sequence.numbers(g, head);
+            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+            const Decays decays(logs, number, config);
+            auto scores = scoresOf(query, key, decays, scale, config);
+            auto state = kept.at(slot, head).tile(width, columns).load(0, column);
+            auto result = zeros<float>(chunk, columns);
+            if constexpr (std::same_as<T, U>)
+              result = dot(query, state, result, Precision::ieee);
+            else
+              result = dot(cast<float>(query), state, result, statePrecision<T>);
+            result *= expand(decays.fromStart * factors(query, config) * scale, 1);
+            auto values = sequence.rows(v, head).tile(chunk, columns);
+            if (config.corrects) {
+              result =
+                  dot(cast<T>(scores), added.at(slot, head).tile(chunk, columns).load(0, column),
+                      result, Precision::ieee);
+            } else {
+              scores *= expand(strengthsOf(sequence.numbers(beta, head), number, config), 0);
+              result = dot(cast<T>(scores), values.load(number, column), result, Precision::ieee);
+            }
+            if (config.D)
+              result += cast<float>(values.load(number, column)) *
+                        load(D.ptr() + cast<std::int64_t>(head) * D.stride(0));
+            if (config.z)
+              result *= activate(
+                  Activation::silu,
+                  cast<float>(sequence.rows(z, head).tile(chunk, columns).load(number, column)));
+            sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
+          });
     }};
 
 // The call ------------------------------------------------------------------------------------
@@ -164,14 +190,16 @@ std::vector<ArgumentRow> delta::inputs() {
            "keys; where beta k^T k is above 2 the state grows without bound",
            {.sample = sampleKeys}},
           {"v: [B, T, Hv, V] like q", "values; Hv is a multiple of Hk"},
-          {"beta: [B, T, Hv] f32|f16|bf16",
-           "how much of what the key stood for is replaced: from 0 to 1, or to 2",
+          {"beta?: [B, T, Hv] f32|f16|bf16",
+           "how much of what the key stood for is replaced: from 0 to 1, or to 2; 1 if left out",
            {.sample = sampleUniform(0, 1)}},
           {"g?: [B, T, Hv] f32|f16|bf16",
            "logarithm of each step's decay, or what the gate makes it of; 0 if left out",
            {.sample = sampleLogs}},
           {"A_log?: [Hv] f32", "of the gate; 0 if left out", {.sample = sampleUniform(-1, 1)}},
           {"dt_bias?: [Hv] f32", "of the gate; 0 if left out"},
+          {"D?: [Hv] f32", "D v is added to o; 0 if left out"},
+          {"z?: [B, T, Hv, V] like q", "o is multiplied by silu(z)"},
           {"initial_state?: [N, Hv, K, V] f32",
            "the state before each sequence; zeros if left out",
            {.stored = storedStates}},
@@ -182,15 +210,23 @@ std::vector<ArgumentRow> delta::inputs() {
 }
 
 std::vector<OptionRow> delta::options() {
-  return {{"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given"},
+  return {{"rule: delta|add|mamba2 = delta",
+           "a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + dt_bias)"},
+          {"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
           {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
           {"gate: none|softplus|sigmoid",
            "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given, else none",
+           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given or with "
+           "mamba2, else none",
            [](const Invocation &call) {
-             return call.has("A_log") || call.has("dt_bias") ? "softplus" : "none";
+             return call.has("A_log") || call.has("dt_bias") ||
+                            call.options.choice("rule") == "mamba2"
+                        ? "softplus"
+                        : "none";
            }},
           {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
+          {"dt_min: number e.g. 0.1", "softplus gives at least that; 0 if not given"},
+          {"dt_max: number e.g. 0.9", "softplus gives at most that; no limit if not given"},
           {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
           {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
           {"state_layout: kv|vk = kv", "states as [N, Hv, K, V] or [N, Hv, V, K]"}};
@@ -219,6 +255,15 @@ void delta::check(const Invocation &call) {
   for (const char *input : {"A_log", "dt_bias"})
     if (call.has(input) && call.options.choice("gate") == "none")
       refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
+  const bool isMamba = call.options.choice("rule") == "mamba2";
+  if (isMamba && call.has("beta"))
+    refuse(call, "with rule=mamba2 beta is softplus(g + dt_bias): leave beta out");
+  if (isMamba && call.options.choice("gate") != "softplus")
+    refuse(call, "with rule=mamba2 option 'gate' must be softplus");
+  for (const char *option : {"beta_sigmoid", "allow_negative"})
+    if (call.options.flag(option) && !call.has("beta"))
+      refuse(call, "there is no beta, which option '" + std::string(option) + "' changes");
+  checkLimits(call);
 }
 
 static std::int64_t widthOf(const Invocation &call) {
@@ -228,6 +273,8 @@ static std::int64_t widthOf(const Invocation &call) {
 static float scaleOf(const Invocation &call) {
   if (call.options.given("scale"))
     return static_cast<float>(call.options.number("scale"));
+  if (call.options.choice("rule") == "mamba2")
+    return 1;
   // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
   const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
   return static_cast<float>(1 / std::sqrt(width));
@@ -238,7 +285,11 @@ static DeltaConfig configOf(const Use &use, const char *columns, const char *war
           .columns = use.field(columns),
           .warps = use.field(warps),
           .width = static_cast<int>(widthOf(use.call)),
+          .corrects = use.call.options.choice("rule") == "delta",
+          .beta = strengthsOf(use.call).isGiven(use.call),
           .g = decaysOf(use.call).isGiven(use.call),
+          .D = use.has("D"),
+          .z = use.has("z"),
           .initial_state = use.has("initial_state"),
           .packed = use.has("cu_seqlens"),
           .l2norm = use.call.options.flag("qk_l2norm"),
@@ -254,27 +305,49 @@ DeltaCall::DeltaCall(Use &use, bool backward)
       slots(states.packed ? use.call.extent("T") / states.chunk + count
                           : count * ceilDiv(use.call.extent("T"), states.chunk)),
       starts(use.tensor<std::int32_t, 1>("cu_seqlens")), beta(inFloat(use, strengthsOf(use.call))),
-      g(inFloat(use, decaysOf(use.call))),
-      remaining(use.workspace<float, 3>({slots, heads, states.chunk})),
-      whole(use.workspace<float, 2>({slots, heads})) {}
+      g(inFloat(use, decaysOf(use.call))), remaining(noTensor<float, 3>()),
+      whole(noTensor<float, 2>()) {
+  if (!states.corrects)
+    return;
+  remaining = use.workspace<float, 3>({slots, heads, states.chunk});
+  whole = use.workspace<float, 2>({slots, heads});
+}
 
 template <class T, class U>
 Tensor<T, 4> delta::launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
                                  const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
                                  const Tensor<U, 4> &kept, const Tensor<float, 4> &last) {
-  const auto keys = use.tensor<T, 4>("k");
-  const auto reads = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.k});
-  use(chunks<T>, Grid(call.slots, call.heads), keys, use.tensor<T, 4>("v"), call.beta, call.g,
-      call.starts, reads, values, inverses, call.remaining, call.whole, call.wide);
+  const auto keys = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v");
+  const bool corrects = call.states.corrects;
+  auto reads = noTensor<T, 4>();
+  if (corrects) {
+    reads = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.k});
+    use(chunks<T>, Grid(call.slots, call.heads), keys, v, call.beta, call.g, call.starts, reads,
+        values, inverses, call.remaining, call.whole, call.wide);
+  }
   use(::states<T, U>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), keys,
-      call.starts, reads, values, added, call.remaining, call.whole,
-      use.tensor<float, 4>("initial_state"), kept, last, call.states);
+      call.beta, call.g, call.starts, reads, corrects ? values : v, added, call.remaining,
+      call.whole, use.tensor<float, 4>("initial_state"), kept, last, call.states);
   return reads;
 }
+
+template <class T, class U>
+void delta::launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
+                          const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated) {
+  DeltaConfig config = call.wide;
+  config.z = config.z && gated;
+  use(outputs<T, U>, Grid(call.slots * ceilDiv(call.v, config.columns), call.heads),
+      use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), call.beta, call.g,
+      call.starts, added, kept, use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o, call.scale,
+      config);
+}
+
 #define INSTANTIATE(T, U)                                                                          \
   template Tensor<T, 4> delta::launchStates(Use &, const DeltaCall &, const Tensor<T, 4> &,        \
                                             const Tensor<T, 4> &, const Tensor<float, 4> &,        \
-                                            const Tensor<U, 4> &, const Tensor<float, 4> &);
+                                            const Tensor<U, 4> &, const Tensor<float, 4> &);       \
+  template void delta::launchOutputs(Use &, const DeltaCall &, const Tensor<T, 4> &,               \
+                                     const Tensor<U, 4> &, const Tensor<T, 4> &, bool);
 INSTANTIATE(half, float)
 INSTANTIATE(bfloat16, bfloat16)
 INSTANTIATE(bfloat16, float)
@@ -289,12 +362,13 @@ void apply(Use &use) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
     const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
-    const auto added = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
-    launchStates(use, call, use.tensor<T, 4>("o"), added, noTensor<float, 4>(), kept,
+    auto added = noTensor<T, 4>();
+    if (call.states.corrects)
+      added = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
+    const auto o = use.tensor<T, 4>("o");
+    launchStates(use, call, o, added, noTensor<float, 4>(), kept,
                  use.tensor<float, 4>("final_state"));
-    use(outputs<T, U>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads),
-        use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), call.g, call.starts, added, kept,
-        use.tensor<T, 4>("o"), call.scale, call.wide);
+    launchOutputs(use, call, added, kept, o, true);
   });
 }
 
@@ -356,7 +430,8 @@ void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *c
 KernelSpec sectile::deltaRuleSpec() {
   KernelSpec spec;
   spec.name = "delta_rule";
-  spec.summary = "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
+  spec.summary = "the gated delta rule, Mamba-2 or gated linear attention, by chunks: "
+                 "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
   spec.add_arguments(inputs());
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",

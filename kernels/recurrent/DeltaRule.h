@@ -9,14 +9,15 @@ namespace sectile::delta {
 
 struct DeltaConfig {
   int chunk = 64, columns = 32, warps = 4;
-  int width = 64; // K, up to the next multiple of 16
+  int width = 64;       // K, up to the next multiple of 16
+  bool corrects = true; // a step adds its value less what the state has for its key
   // Which of these arguments are given.
-  bool g = false, initial_state = false, packed = false;
+  bool beta = false, g = false, D = false, z = false, initial_state = false, packed = false;
   bool l2norm = false; // keys and queries are normalised
   bool backward = false, dfinal_state = false;
 };
-SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, g, initial_state, packed, l2norm,
-               backward, dfinal_state)
+SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, corrects, beta, g, D, z, initial_state,
+               packed, l2norm, backward, dfinal_state)
 
 // Of all chunks in memory those of a sequence have neighbouring numbers, from `slot` on.
 struct Sequence {
@@ -61,7 +62,7 @@ class Decays {
 public:
   Decays(const View<const float, 1> &logs, const Int &number, const DeltaConfig &config)
       : config(config), fromStart(full<float>(1, config.chunk)),
-        toEnd(full<float>(1, config.chunk)), whole(full<float>(1, 1)) {
+        toEnd(full<float>(1, config.chunk)), whole(1.0f) {
     if (!config.g)
       return;
     const auto each = logs.tile(config.chunk).load(number);
@@ -71,7 +72,7 @@ public:
     low = cast<float>(sums - cast<double>(high));
     fromStart = exp(high);
     toEnd = exp(cast<float>(last - sums));
-    whole = full<float>(exp(cast<float>(last)), 1);
+    whole = exp(cast<float>(last));
   }
 
   // Of step j at step i, for i >= j, else 0: [chunk, chunk].
@@ -90,8 +91,14 @@ private:
 public:
   Tile<float> fromStart; // the state before the chunk, at each step: [chunk]
   Tile<float> toEnd;     // what each step adds, at the end: [chunk]
-  Tile<float> whole;     // the state before the chunk, at the end: [1]
+  Float whole;           // the state before the chunk, at the end
 };
+
+// By how much each step adds: [chunk].
+inline Tile<float> strengthsOf(const View<const float, 1> &beta, const Int &number,
+                               const DeltaConfig &config) {
+  return config.beta ? beta.tile(config.chunk).load(number) : full<float>(1, config.chunk);
+}
 
 // By which each row is multiplied where rows are normalised: [chunk].
 template <class T> Tile<float> factors(const Tile<T> &rows, const DeltaConfig &config) {
@@ -227,13 +234,19 @@ struct DeltaCall {
 };
 
 // Launches what leaves the state before each chunk in `kept` [slots, Hv, K, V], the last ones in
-// `last`, and what each step adds in `added` [slots, Hv, chunk, V]; with DeltaConfig::backward the
-// inverses, too. What steps add without a state waits in `values` [B, T, Hv, V], an output that is
-// written later. Gives what the steps take of the state before the chunk [slots, Hv, chunk, K].
+// `last`. Where steps are corrected, also what each adds in `added` [slots, Hv, chunk, V]; with
+// DeltaConfig::backward the inverses, too. What steps add without a state waits in `values`
+// [B, T, Hv, V], an output that is written later. Gives what the steps take of the state before the
+// chunk [slots, Hv, chunk, K].
 template <class T, class U>
 Tensor<T, 4> launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
                           const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
                           const Tensor<U, 4> &kept, const Tensor<float, 4> &last);
+
+// Launches what makes o of states and what steps add; with `gated` by silu(z), too.
+template <class T, class U>
+void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
+                   const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
 // What the specifications of both have in common.
 std::vector<ArgumentRow> inputs();

@@ -47,9 +47,8 @@ Kernel stateGradients{
     "delta_rule_state_gradients",
     [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> g,
        View<const std::int32_t, 1> starts, View<const T, 4> output, View<const T, 4> reads,
-       View<const float, 3> remaining, View<const float, 2> whole, View<const float, 4> last,
-       View<T, 4> added, View<float, 4> gradients, View<float, 4> initial, Float scale,
-       const DeltaConfig &config) {
+       View<const float, 4> last, View<T, 4> added, View<float, 4> gradients,
+       View<float, 4> initial, Float scale, const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto column = program_id(0), head = program_id(1), one = program_id(2);
       const auto sequence = sequenceOf(starts, one, k.extent(1), config);
@@ -66,19 +65,19 @@ Kernel stateGradients{
         auto number = chunks - 1 - step, slot = sequence.slot + number;
         auto query = queries.load(number, 0), key = keys.load(number, 0);
         auto out = outputs.load(number, column);
-        auto read = reads.at(slot, head).tile(chunk, width).load(0, 0);
         auto to = added.at(slot, head).tile(chunk, columns);
-        auto late = expand(remaining.at(slot, head).tile(chunk).load(0), 1);
-        auto rest = load(whole.ptr() + cast<std::int64_t>(slot) * whole.stride(0) +
-                         cast<std::int64_t>(head) * whole.stride(1));
+        const Decays decays(logs, number, config);
+        auto late = expand(decays.toEnd * factors(key, config), 1);
         gradients.at(slot, head).tile(width, columns).store(0, column, gradient);
         auto all = cast<T>(cast<float>(to.load(0, column)) +
                            late * withState(key, gradient, zeros<float>(chunk, columns)));
         to.store(0, column, all);
-        auto before = Decays(logs, number, config).fromStart * factors(query, config) * scale;
-        gradient = dot(trans(query), cast<T>(cast<float>(out) * expand(before, 1)), gradient * rest,
-                       Precision::ieee);
-        gradient -= dot(trans(read), all, zeros<float>(width, columns), Precision::ieee);
+        auto before = decays.fromStart * factors(query, config) * scale;
+        gradient = dot(trans(query), cast<T>(cast<float>(out) * expand(before, 1)),
+                       gradient * decays.whole, Precision::ieee);
+        if (config.corrects)
+          gradient -= dot(trans(reads.at(slot, head).tile(chunk, width).load(0, 0)), all,
+                          zeros<float>(width, columns), Precision::ieee);
       }
       if (config.initial_state)
         initial.at(one, head).tile(width, columns).store(0, column, gradient);
@@ -109,124 +108,206 @@ Kernel chunkGradients{
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto slot = program_id(0), shared = program_id(1);
       auto group = v.extent(2) / k.extent(2);
-      withChunk(starts, slot, k.extent(1), config,
-                [&](const Sequence &sequence, const Int &number) {
-                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-                  auto queryFactor = factors(query, config), keyFactor = factors(key, config);
-                  auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
-                       wideKey = cast<float>(key) * expand(keyFactor, 1);
-                  auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
-                  const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
-                  auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
-                              expand(keyFactor, 0);
-                  auto scores = dot(query, trans(key), square, Precision::ieee) *
-                                expand(queryFactor, 1) * expand(keyFactor, 0);
-                  auto dQuery = rows, dKey = rows;
-                  for (auto member : range(0, group)) {
-                    auto head = shared * group + member;
-                    auto logs = sequence.numbers(g, head);
-                    const Decays decays(logs, number, config);
-                    auto between = decays.between(), fromStart = expand(decays.fromStart, 1),
-                         toEnd = expand(decays.toEnd, 1);
-                    auto strength = sequence.numbers(beta, head).tile(chunk).load(number);
-                    auto inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
-                    auto before = kept.at(0, slot, head).tile(width, columns),
-                         after = kept.at(1, slot, head).tile(width, columns);
-                    auto news = added.at(0, slot, head).tile(chunk, columns),
-                         ofNews = added.at(1, slot, head).tile(chunk, columns);
-                    auto from = sequence.rows(v, head).tile(chunk, columns),
-                         outs = sequence.rows(output, head).tile(chunk, columns);
-                    auto to = sequence.rows(dv, head).tile(chunk, columns);
-                    // Gradients of the scores and of the triangle, of beta, and of the sums of
-                    // logarithms at steps (`early` by the state before the chunk, `late` by the one
-                    // after).
-                    auto ofScores = square, ofTriangle = square;
-                    auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
-                         late = zeros<float>(chunk);
-                    auto both = zeros<float>(width);
-                    for (auto column : range(0, cdiv(v.extent(3), columns))) {
-                      auto out = cast<float>(outs.load(number, column)),
-                           fresh = cast<float>(news.load(0, column));
-                      auto state = before.load(0, column), slope = after.load(0, column);
-                      auto right = dot(inverse, cast<float>(ofNews.load(0, column)),
-                                       zeros<float>(chunk, columns), statePrecision<T>);
-                      to.store(number, column, right * expand(strength, 1));
-                      ofBeta += sum(right * cast<float>(from.load(number, column)), 1);
-                      ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
-                      ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
-                      both += sum(state * slope, 1);
-                      auto queried =
-                          dot(out, trans(state), rows, statePrecision<T>) * (fromStart * scale);
-                      early += sum(queried * wideQuery, 1);
-                      dQuery += queried;
-                      auto known = dot(right, trans(state), rows, statePrecision<T>) * fromStart;
-                      auto forgotten = sum(known * wideKey, 1);
-                      ofBeta -= forgotten;
-                      early -= strength * forgotten;
-                      dKey -= known * expand(strength, 1);
-                      auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * toEnd;
-                      late += sum(lasting * wideKey, 1);
-                      dKey += lasting;
-                    }
-                    auto pairs = where(i >= j, ofScores * between * scale, 0.0f),
-                         triangle = where(i > j, -ofTriangle * between, 0.0f);
-                    ofBeta += sum(triangle * like, 1);
-                    triangle *= expand(strength, 1);
-                    dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
-                    dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
-                    dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
-                    dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
-                    sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
-                    if (config.g) {
-                      // A step's decay weighs on what passes it: from an earlier step, or the state
-                      // before the chunk, to the step itself, a later one or the state after the
-                      // chunk.
-                      auto weights = where(i > j, pairs * scores + triangle * like, 0.0f);
-                      auto passing = where(i > j, cumsum(weights, 0, true), 0.0f);
-                      auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
-                                 decays.whole * sum(both, 0);
-                      sequence.numbers(dg, head).tile(chunk).store(number, all);
-                    }
-                  }
-                  sequence.rows(dq, shared)
-                      .tile(chunk, width)
-                      .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
-                  sequence.rows(dk, shared)
-                      .tile(chunk, width)
-                      .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
-                });
+      withChunk(
+          starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+            auto queryFactor = factors(query, config), keyFactor = factors(key, config);
+            auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
+                 wideKey = cast<float>(key) * expand(keyFactor, 1);
+            auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+            const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
+            auto scores = dot(query, trans(key), square, Precision::ieee) * expand(queryFactor, 1) *
+                          expand(keyFactor, 0);
+            auto dQuery = rows, dKey = rows;
+            for (auto member : range(0, group)) {
+              auto head = shared * group + member;
+              auto logs = sequence.numbers(g, head);
+              const Decays decays(logs, number, config);
+              auto between = decays.between(), fromStart = expand(decays.fromStart, 1),
+                   toEnd = expand(decays.toEnd, 1);
+              auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
+              Tile<float> inverse;
+              if (config.corrects)
+                inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
+              auto before = kept.at(0, slot, head).tile(width, columns),
+                   after = kept.at(1, slot, head).tile(width, columns);
+              auto news = added.at(0, slot, head).tile(chunk, columns),
+                   ofNews = added.at(config.corrects ? 1 : 0, slot, head).tile(chunk, columns);
+              auto from = sequence.rows(v, head).tile(chunk, columns),
+                   outs = sequence.rows(output, head).tile(chunk, columns);
+              auto to = sequence.rows(dv, head).tile(chunk, columns);
+              // Gradients of the scores and of the triangle, of beta, and of the sums of
+              // logarithms at steps (`early` by the state before the chunk, `late` by the one
+              // after).
+              auto ofScores = square, ofTriangle = square;
+              auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
+                   late = zeros<float>(chunk);
+              auto both = zeros<float>(width);
+              for (auto column : range(0, cdiv(v.extent(3), columns))) {
+                auto out = cast<float>(outs.load(number, column)),
+                     value = cast<float>(from.load(number, column));
+                auto state = before.load(0, column), slope = after.load(0, column);
+                // Of what the steps would add without a state, and what they do add.
+                auto right = cast<float>(ofNews.load(0, column));
+                auto fresh = value * expand(strength, 1);
+                if (config.corrects) {
+                  right = dot(inverse, right, zeros<float>(chunk, columns), statePrecision<T>);
+                  fresh = cast<float>(news.load(0, column));
+                }
+                auto ofValue = right * expand(strength, 1);
+                if (config.D)
+                  ofValue += cast<float>(to.load(number, column));
+                to.store(number, column, ofValue);
+                ofBeta += sum(right * value, 1);
+                ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
+                if (config.corrects)
+                  ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
+                both += sum(state * slope, 1);
+                auto queried =
+                    dot(out, trans(state), rows, statePrecision<T>) * (fromStart * scale);
+                early += sum(queried * wideQuery, 1);
+                dQuery += queried;
+                if (config.corrects) {
+                  auto known = dot(right, trans(state), rows, statePrecision<T>) * fromStart;
+                  auto forgotten = sum(known * wideKey, 1);
+                  ofBeta -= forgotten;
+                  early -= strength * forgotten;
+                  dKey -= known * expand(strength, 1);
+                }
+                auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * toEnd;
+                late += sum(lasting * wideKey, 1);
+                dKey += lasting;
+              }
+              auto pairs = where(i >= j, ofScores * between * scale, 0.0f);
+              auto weights = pairs * scores;
+              dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
+              dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
+              if (config.corrects) {
+                auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
+                            expand(keyFactor, 0);
+                auto triangle = where(i > j, -ofTriangle * between, 0.0f);
+                ofBeta += sum(triangle * like, 1);
+                triangle *= expand(strength, 1);
+                dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
+                dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
+                weights += triangle * like;
+              }
+              if (config.beta)
+                sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
+              if (config.g) {
+                // A step's decay weighs on what passes it: from an earlier step, or the state
+                // before the chunk, to the step itself, a later one or the state after the
+                // chunk.
+                auto passing = where(i > j, cumsum(where(i > j, weights, 0.0f), 0, true), 0.0f);
+                auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
+                           decays.whole * sum(both, 0);
+                sequence.numbers(dg, head).tile(chunk).store(number, all);
+              }
+            }
+            sequence.rows(dq, shared)
+                .tile(chunk, width)
+                .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
+            sequence.rows(dk, shared)
+                .tile(chunk, width)
+                .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
+          });
     }};
+
+// What D and z take: from do and o without z to the gradient of that (`output`), dz, what v gets by
+// D (`dv`), and sums over this program's steps and columns for D: parts [programs, Hv].
+template <class T>
+Kernel throughGates{
+    "delta_rule_output_gates",
+    [](View<const T, 4> gradient, View<const T, 4> o, View<const T, 4> v, View<const T, 4> z,
+       View<const float, 1> D, View<T, 4> output, View<T, 4> dz, View<T, 4> dv,
+       View<float, 2> parts, const DeltaConfig &config) {
+      const int chunk = config.chunk, columns = config.columns;
+      auto blocks = cdiv(v.extent(1), chunk);
+      auto block = program_id(0) % blocks, batch = program_id(0) / blocks, head = program_id(1);
+      const auto rows = [&](const auto &x) {
+        return x.at(batch).fix(1, head).tile(chunk, columns);
+      };
+      auto ofD = zeros<float>(chunk);
+      for (auto column : range(0, cdiv(v.extent(3), columns))) {
+        auto out = cast<float>(rows(gradient).load(block, column));
+        if (config.z) {
+          auto gate = cast<float>(rows(z).load(block, column)), part = sigmoid(gate);
+          auto ungated = cast<float>(rows(o).load(block, column));
+          rows(dz).store(block, column, out * ungated * part * (1.0f + gate * (1.0f - part)));
+          out *= gate * part;
+          rows(output).store(block, column, out);
+        }
+        if (config.D) {
+          ofD += sum(out * cast<float>(rows(v).load(block, column)), 1);
+          rows(dv).store(block, column,
+                         out * load(D.ptr() + cast<std::int64_t>(head) * D.stride(0)));
+        }
+      }
+      if (config.D)
+        parts.at(program_id(0)).tile(1).store(head, full<float>(sum(ofD, 0), 1));
+    }};
+
+// Does that, and gives the gradient of o without z.
+template <class T, class U>
+Tensor<T, 4> launchThroughGates(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
+                                const Tensor<U, 4> &kept) {
+  auto output = use.tensor<T, 4>("do"), o = noTensor<T, 4>(), gradient = output;
+  const DeltaConfig &config = call.wide;
+  if (!config.z && !config.D)
+    return output;
+  const std::int64_t batches = use.extent("B"), length = use.extent("T"),
+                     count = batches * ceilDiv(length, config.chunk);
+  if (config.z) {
+    gradient = use.workspace<T, 4>({batches, length, call.heads, call.v});
+    o = use.workspace<T, 4>({batches, length, call.heads, call.v});
+    launchOutputs(use, call, added, kept, o, false);
+  }
+  const auto parts = config.D ? use.workspace<float, 2>({count, call.heads}) : noTensor<float, 2>();
+  use(throughGates<T>, Grid(count, call.heads), output, o, use.tensor<T, 4>("v"),
+      use.tensor<T, 4>("z"), use.tensor<float, 1>("D"), gradient, use.tensor<T, 4>("dz"),
+      use.tensor<T, 4>("dv"), parts, config);
+  if (config.D)
+    launchHeadSums(use, parts, use.tensor<float, 1>("dD"));
+  return gradient;
+}
 
 void apply(Use &use) {
   const DeltaCall call(use, true);
   const GateNumbers strengths = strengthsOf(use.call), decays = decaysOf(use.call);
   const auto dbeta = gradientOf(use, strengths), dg = gradientOf(use, decays);
   const std::int64_t chunk = call.states.chunk;
-  const auto inverses = use.workspace<float, 4>({call.slots, call.heads, chunk, chunk}),
+  const bool corrects = call.states.corrects;
+  const auto inverses = corrects ? use.workspace<float, 4>({call.slots, call.heads, chunk, chunk})
+                                 : noTensor<float, 4>(),
              last = use.workspace<float, 4>({call.count, call.heads, call.k, call.v});
   // The states before the chunks, and the gradients of those after them; what steps add, and its
   // gradients.
   const auto kept = use.workspace<float, 5>({2, call.slots, call.heads, call.k, call.v});
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-    const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"),
-               output = use.tensor<T, 4>("do");
-    const auto values = use.workspace<T, 5>({2, call.slots, call.heads, chunk, call.v});
-    const auto added = recurrence::oneOf(values, 1);
+    const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k");
+    const auto values =
+        use.workspace<T, 5>({corrects ? 2 : 1, call.slots, call.heads, chunk, call.v});
+    const auto added = recurrence::oneOf(values, corrects ? 1 : 0);
     const auto reads = launchStates(use, call, use.tensor<T, 4>("dv"), recurrence::oneOf(values, 0),
                                     inverses, recurrence::oneOf(kept, 0), last);
+    const auto output =
+        launchThroughGates(use, call, recurrence::oneOf(values, 0), recurrence::oneOf(kept, 0));
     use(outputGradients<T>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads), q, k,
         call.g, call.starts, output, added, call.scale, call.wide);
     use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,
-        call.g, call.starts, output, reads, call.remaining, call.whole,
-        use.tensor<float, 4>("dfinal_state"), added, recurrence::oneOf(kept, 1),
-        use.tensor<float, 4>("dinitial_state"), call.scale, call.states);
+        call.g, call.starts, output, reads, use.tensor<float, 4>("dfinal_state"), added,
+        recurrence::oneOf(kept, 1), use.tensor<float, 4>("dinitial_state"), call.scale,
+        call.states);
     use(chunkGradients<T>, Grid(call.slots, use.call.extent("Hk")), q, k, use.tensor<T, 4>("v"),
         call.beta, call.g, call.starts, output, values, inverses, kept, use.tensor<T, 4>("dq"),
         use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"), dbeta, dg, call.scale, call.wide);
   });
-  launchGradients(use, strengths, dbeta);
-  launchGradients(use, decays, dg);
+  // Lengths of steps are of the same input.
+  const bool ofSteps = strengths.form == GateForm::step;
+  if (!ofSteps)
+    launchGradients(use, strengths, dbeta);
+  launchGradients(use, decays, dg, ofSteps ? dbeta : noTensor<float, 3>());
 }
 
 } // namespace
@@ -240,7 +321,7 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
                       {"dfinal_state?: [N, Hv, K, V] f32",
                        "gradient of final_state; zeros if left out",
                        {.stored = storedStates}}});
-  spec.add_gradients({"q", "k", "v", "beta", "g", "A_log", "dt_bias", "initial_state"});
+  spec.add_gradients({"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.add_options(delta::options());
   completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
   spec.reference = deltaRuleBackwardReference;

@@ -1,5 +1,6 @@
 // The delta rule and its gradients on the host, step by step.
 #include "kernels/blocks/Activations.h"
+#include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Parallel.h"
 #include "kernels/references/ReferenceArithmetic.h"
@@ -14,9 +15,11 @@ template <class Numbers> struct DeltaCall {
   using Array = std::vector<Number>;
   Numbers numbers;
   std::size_t batches, length, keyHeads, heads, width, columns, count;
-  Array q, k, v, beta, g, initial;
+  Array q, k, v, beta, g, D, z, initial;
   Array speeds, bias; // of the gate, by head: e^A_log, dt_bias
   std::string gate;
+  bool corrects, isMamba; // the rules delta and mamba2
+  delta::Limits limits;
   Number bound, scale;
   std::vector<std::size_t> starts; // of sequences, among the steps of all batches
 
@@ -25,11 +28,17 @@ template <class Numbers> struct DeltaCall {
         keyHeads(size(call, "Hk")), heads(size(call, "Hv")), width(size(call, "K")),
         columns(size(call, "V")), count(size(call, "N")), q(numbers.load(inputs[0])),
         k(numbers.load(inputs[1])), v(numbers.load(inputs[2])), beta(numbers.load(inputs[3])),
-        g(numbers.load(inputs[4])), initial(numbers.load(inputs[7])) {
+        g(numbers.load(inputs[4])), D(numbers.load(inputs[7])), z(numbers.load(inputs[8])),
+        initial(numbers.load(inputs[9])) {
     const auto &options = call.options;
     if (options.flag("qk_l2norm"))
       for (Array *rows : {&q, &k})
         normalise(*rows);
+    corrects = options.choice("rule") == "delta";
+    isMamba = options.choice("rule") == "mamba2";
+    limits = delta::limitsOf(call);
+    if (beta.empty())
+      beta.assign(batches * length * heads, 1);
     for (Number &b : beta) {
       if (options.flag("beta_sigmoid"))
         b = activation::logistic(b);
@@ -44,13 +53,16 @@ template <class Numbers> struct DeltaCall {
     bound = static_cast<Number>(options.number("lower_bound"));
     if (g.empty() && gate != "none")
       g.resize(beta.size());
+    for (std::size_t i = 0; isMamba && i < beta.size(); ++i)
+      beta[i] = stepOf(i, g[i]);
     for (std::size_t i = 0; i < g.size(); ++i)
       g[i] = decayed(i, g[i]);
     scale = options.given("scale") ? static_cast<Number>(options.number("scale"))
+            : isMamba              ? 1
             : width                ? static_cast<Number>(1 / std::sqrt(static_cast<double>(width)))
                                    : 0;
     if (call.has("cu_seqlens"))
-      for (const std::int32_t start : inputs[8].as<std::int32_t>())
+      for (const std::int32_t start : inputs[10].as<std::int32_t>())
         starts.push_back(static_cast<std::size_t>(start));
     else
       for (std::size_t batch = 0; batch <= batches; ++batch)
@@ -66,9 +78,13 @@ template <class Numbers> struct DeltaCall {
   Number speed(std::size_t i) const { return speeds.empty() ? 1 : speeds[i % heads]; }
   // What the gate adds up, of an element of g.
   Number raw(std::size_t i, Number x) const { return bias.empty() ? x : x + bias[i % heads]; }
+  Number stepOf(std::size_t i, Number x) const {
+    return std::clamp(softplus(raw(i, x)), static_cast<Number>(limits.least),
+                      static_cast<Number>(limits.most));
+  }
   Number decayed(std::size_t i, Number x) const {
     if (gate == "softplus")
-      return -speed(i) * softplus(raw(i, x));
+      return -speed(i) * stepOf(i, x);
     return gate == "sigmoid" ? bound * activation::logistic(speed(i) * raw(i, x)) : x;
   }
 
@@ -94,7 +110,9 @@ template <class Numbers> struct DeltaCall {
       Number known = 0;
       for (std::size_t d = 0; d < width; ++d)
         known += k[key + d] * state[d * columns + e];
-      const Number added = numbers.store(beta[row] * (v[row * columns + e] - numbers.store(known)));
+      const Number value = v[row * columns + e],
+                   added =
+                       numbers.store(beta[row] * (corrects ? value - numbers.store(known) : value));
       Number sum = 0;
       for (std::size_t d = 0; d < width; ++d) {
         state[d * columns + e] += numbers.store(k[key + d] * added);
@@ -102,6 +120,14 @@ template <class Numbers> struct DeltaCall {
       }
       output[e] = sum;
     }
+  }
+
+  // o before z, of what step gave.
+  Number ungated(std::size_t t, std::size_t head, std::size_t e, Number output) const {
+    const Number plain = scale * output;
+    return D.empty() ? plain
+                     : numbers.store(plain) +
+                           numbers.store(D[head] * v[(t * heads + head) * columns + e]);
   }
 };
 
@@ -128,8 +154,13 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
       for (std::size_t t = all.starts[sequence]; t < all.starts[sequence + 1]; ++t) {
         Number *const output = o.data() + (t * all.heads + head) * all.columns;
         all.step(t, head, last.data() + at * size, output);
-        for (std::size_t e = 0; e < all.columns; ++e)
-          output[e] *= all.scale;
+        for (std::size_t e = 0; e < all.columns; ++e) {
+          output[e] = all.ungated(t, head, e, output[e]);
+          if (!all.z.empty()) {
+            const Number gate = all.z[(t * all.heads + head) * all.columns + e];
+            output[e] = numbers.store(output[e]) * numbers.store(gate * activation::logistic(gate));
+          }
+        }
       }
     });
     const Shape state{call.extent("N"), call.extent("Hv"), call.extent("K"), call.extent("V")};
@@ -145,13 +176,13 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     using Number = typename decltype(numbers)::Number;
     using Array = std::vector<Number>;
     const DeltaCall all(numbers, call, inputs);
-    const Array output = numbers.load(inputs[9]);
+    Array output = numbers.load(inputs[11]);
     const std::size_t width = all.width, columns = all.columns, size = width * columns;
-    Array slopes = numbers.load(inputs[10]); // of the states
+    Array slopes = numbers.load(inputs[12]); // of the states
     slopes.resize(all.count * all.heads * size);
     const std::size_t group = all.keyHeads ? all.heads / all.keyHeads : 0;
     Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), dbeta(all.beta.size()),
-        dg(all.beta.size());
+        dg(all.beta.size()), dz(all.z.size());
     // Heads that share keys one after another.
     parallelFor(static_cast<std::int64_t>(all.count * all.keyHeads), [&](std::int64_t index) {
       const std::size_t sequence = static_cast<std::size_t>(index) / all.keyHeads,
@@ -163,11 +194,18 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
         if (!all.initial.empty())
           std::copy_n(all.initial.begin() + static_cast<std::ptrdiff_t>(at * size), size,
                       states[0].begin());
-        Array unused(columns);
+        Array plain(columns);
         for (std::size_t t = first; t < end; ++t) {
           Array next = states.back();
-          all.step(t, head, next.data(), unused.data());
+          all.step(t, head, next.data(), plain.data());
           states.push_back(std::move(next));
+          for (std::size_t e = 0; e < columns && !all.z.empty(); ++e) {
+            const std::size_t i = (t * all.heads + head) * columns + e;
+            const Number gate = all.z[i], part = activation::logistic(gate),
+                         ungated = numbers.store(all.ungated(t, head, e, plain[e]));
+            dz[i] = output[i] * ungated * part * (1 + gate * (1 - part));
+            output[i] = numbers.store(output[i] * gate * part);
+          }
         }
         Number *const slope = slopes.data() + at * size;
         for (std::size_t t = end; t-- > first;) {
@@ -185,11 +223,14 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
             }
             known = numbers.store(known);
             ofAdded = numbers.store(ofAdded);
-            const Number missing = all.v[row * columns + e] - known,
+            const Number missing = all.v[row * columns + e] - (all.corrects ? known : 0),
                          added = numbers.store(all.beta[row] * missing),
-                         ofKnown = numbers.store(-all.beta[row] * ofAdded);
+                         ofValue = numbers.store(all.beta[row] * ofAdded),
+                         ofKnown = all.corrects ? -ofValue : 0;
             dbeta[row] += ofAdded * missing;
-            dv[row * columns + e] = -ofKnown;
+            dv[row * columns + e] =
+                all.D.empty() ? ofValue
+                              : ofValue + numbers.store(all.D[head] * output[row * columns + e]);
             for (std::size_t d = 0; d < width; ++d) {
               Number &own = slope[d * columns + e];
               const Number state = decay * before[d * columns + e];
@@ -223,13 +264,19 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
                    value = all.beta[i] / factor;
       dbeta[i] *= factor * (call.options.flag("beta_sigmoid") ? value * (1 - value) : 1);
     }
-    Array ofLogs(all.heads), ofBias(all.heads);
+    Array ofLogs(all.heads), ofBias(all.heads), ofD(all.heads);
+    for (std::size_t i = 0; i < output.size(); ++i)
+      ofD[i / columns % all.heads] += output[i] * all.v[i];
     const Array g = numbers.load(inputs[4]);
     for (std::size_t i = 0; i < dg.size() && all.gate != "none"; ++i) {
       const Number raw = all.raw(i, g.empty() ? 0 : g[i]), speed = all.speed(i);
       if (all.gate == "softplus") {
         ofLogs[i % all.heads] += all.g[i] * dg[i];
-        dg[i] *= -speed * activation::logistic(raw);
+        const Number free = DeltaCall<decltype(numbers)>::softplus(raw);
+        const bool isFree = !(free < static_cast<Number>(all.limits.least)) &&
+                            !(free > static_cast<Number>(all.limits.most));
+        dg[i] = isFree ? (-speed * dg[i] + (all.isMamba ? dbeta[i] : 0)) * activation::logistic(raw)
+                       : 0;
       } else {
         const Number value = activation::logistic(speed * raw);
         dg[i] *= all.bound * value * (1 - value) * speed;
@@ -242,14 +289,15 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     };
     auto optional = [&](std::size_t input, const Array &values) {
       return call.tensors[input].present
-                 ? numbers.pack(input == 4 ? typeOf(numbers, inputs[4]) : numbers.statistics,
+                 ? numbers.pack(input == 8                 ? numbers.result
+                                : input == 3 || input == 4 ? typeOf(numbers, inputs[input])
+                                                           : numbers.statistics,
                                 inputs[input].shape, values)
                  : HostArray();
     };
-    return std::vector{
-        result(0, dq),       result(1, dk),
-        result(2, dv),       numbers.pack(typeOf(numbers, inputs[3]), inputs[3].shape, dbeta),
-        optional(4, dg),     optional(5, ofLogs),
-        optional(6, ofBias), optional(7, slopes)};
+    return std::vector{result(0, dq),       result(1, dk),    result(2, dv),
+                       optional(3, dbeta),  optional(4, dg),  optional(5, ofLogs),
+                       optional(6, ofBias), optional(7, ofD), optional(8, dz),
+                       optional(9, slopes)};
   });
 }

@@ -8,6 +8,7 @@
 #include "kernels/recurrent/DeltaStep.h"
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
+#include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
@@ -31,9 +32,10 @@ struct DeltaStepConfig {
   Numbers beta = Numbers::none, g = Numbers::none;
   bool gk = false, A_log = false, dt_bias = false, D = false, z = false, indices = false; // given
   bool l2norm = false, sigmoid = false, twice = false, kept = false;
+  bool limited = false; // what softplus gives
 };
 SECTILE_CONFIG(DeltaStepConfig, dv, warps, width, group, rule, gate, beta, g, gk, A_log, dt_bias, D,
-               z, indices, l2norm, sigmoid, twice, kept)
+               z, indices, l2norm, sigmoid, twice, kept, limited)
 
 template <class T, class S> struct DeltaStepArguments {
   View<const T, 4> q, k, v;
@@ -46,11 +48,11 @@ template <class T, class S> struct DeltaStepArguments {
   View<T, 4> o;
   View<S, 4> state_out;
   View<S, 5> states;
-  Float scale, lower_bound;
+  Float scale, lower_bound, dt_min, dt_max;
 };
 template <class T, class S>
 SECTILE_STRUCT((DeltaStepArguments<T, S>), q, k, v, beta, g, wide_beta, wide_g, gk, A_log, dt_bias,
-               D, z, indices, o, state_out, states, scale, lower_bound)
+               D, z, indices, o, state_out, states, scale, lower_bound, dt_min, dt_max)
 
 template <class E>
 Tile<E> numberAt(const View<const E, 1> &numbers, const Int &at) {
@@ -84,9 +86,12 @@ Strength strengthOf(const DeltaStepArguments<T, S> &a, const Int &batch, const I
     Float speed = 1.0f;
     if (config.A_log)
       speed = exp(numberAt(a.A_log, head));
+    Float length = softplus(raw);
+    if (config.limited)
+      length = where(length < a.dt_min, a.dt_min, where(length > a.dt_max, a.dt_max, length));
     if (config.rule == Rule::mamba2)
-      result.beta = softplus(raw);
-    result.decay = config.gate == Gate::softplus ? Float(speed * softplus(raw) * -1.0f)
+      result.beta = length;
+    result.decay = config.gate == Gate::softplus ? Float(speed * length * -1.0f)
                                                  : Float(a.lower_bound * sigmoid(speed * raw));
   }
   if (config.beta != Numbers::none)
@@ -208,6 +213,7 @@ void check(const Invocation &call) {
   }
   if (call.options.flag("beta_sigmoid") && !call.has("beta"))
     refuse(call, "there is no beta, of which option 'beta_sigmoid' takes the sigmoid");
+  delta::checkLimits(call);
 }
 
 std::int64_t widthOf(const Invocation &call) {
@@ -303,6 +309,8 @@ KernelSpec sectile::deltaStepSpec() {
                      : "none";
         }},
        {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
+       {"dt_min: number e.g. 0.1", "softplus gives at least that; 0 if not given"},
+       {"dt_max: number e.g. 0.9", "softplus gives at most that; no limit if not given"},
        {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
        {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
        {"state_layout: vk|kv = vk", "states as [P, Hv, V, K] or [P, Hv, K, V]"},
@@ -338,7 +346,9 @@ KernelSpec sectile::deltaStepSpec() {
         .l2norm = call.options.flag("qk_l2norm"),
         .sigmoid = call.options.flag("beta_sigmoid"),
         .twice = call.options.flag("allow_negative"),
-        .kept = call.options.flag("keep_states")});
+        .kept = call.options.flag("keep_states"),
+        .limited = call.options.given("dt_min") || call.options.given("dt_max")});
+    const delta::Limits limits = delta::limitsOf(call);
     config.beta = numbersOf(call, "beta");
     config.g = numbersOf(call, "g");
     for (const auto &[given, name] : {std::pair(&config.gk, "gk"),
@@ -362,7 +372,9 @@ KernelSpec sectile::deltaStepSpec() {
              {"g", narrow(use, "g", config.g)},
              {"wide_beta", wide(use, "beta", config.beta)},
              {"wide_g", wide(use, "g", config.g)},
-             {"scale", scale}});
+             {"scale", scale},
+             {"dt_min", static_cast<float>(limits.least)},
+             {"dt_max", static_cast<float>(limits.most)}});
       });
     });
   };

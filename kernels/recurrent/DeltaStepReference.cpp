@@ -1,5 +1,6 @@
 // Steps of the delta rule with states in a pool, on the host.
 #include "kernels/blocks/Activations.h"
+#include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/DeltaStep.h"
 #include "kernels/references/Parallel.h"
 #include "kernels/references/ReferenceArithmetic.h"
@@ -48,18 +49,23 @@ template <class Numbers> struct Steps {
   Number raw(std::size_t row, std::size_t head) const {
     return (g.empty() ? 0 : g[row]) + (bias.empty() ? 0 : bias[head]);
   }
+  Number stepLength(std::size_t row, std::size_t head) const {
+    const delta::Limits limits = delta::limitsOf(call);
+    return std::clamp(softplus(raw(row, head)), static_cast<Number>(limits.least),
+                      static_cast<Number>(limits.most));
+  }
   Number decay(std::size_t row, std::size_t head, std::size_t d) const {
     const Number speed = speeds.empty() ? 1 : std::exp(speeds[head]);
     Number log = g.empty() ? 0 : g[row];
     if (gate == "softplus")
-      log = -speed * softplus(raw(row, head));
+      log = -speed * stepLength(row, head);
     else if (gate == "sigmoid")
       log = static_cast<Number>(call.options.number("lower_bound")) *
             activation::logistic(speed * raw(row, head));
     return std::exp(log + (gk.empty() ? 0 : gk[row * width + d]));
   }
   Number strength(std::size_t row, std::size_t head) const {
-    Number result = rule == "mamba2" ? softplus(raw(row, head)) : beta.empty() ? 1 : beta[row];
+    Number result = rule == "mamba2" ? stepLength(row, head) : beta.empty() ? 1 : beta[row];
     if (call.options.flag("beta_sigmoid"))
       result = activation::logistic(result);
     return call.options.flag("allow_negative") ? 2 * result : result;

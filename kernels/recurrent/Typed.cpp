@@ -12,6 +12,16 @@ std::string text(double value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 const char *flag(bool value) { return value ? "true" : "false"; }
+const char *nameOf(StateRule rule) {
+  return rule == StateRule::delta ? "delta" : rule == StateRule::add ? "add" : "mamba2";
+}
+void addLimits(KernelOptions &words, const std::optional<double> &least,
+               const std::optional<double> &most) {
+  if (least)
+    words["dt_min"] = text(*least);
+  if (most)
+    words["dt_max"] = text(*most);
+}
 const char *nameOf(DecayGate gate) {
   return gate == DecayGate::none ? "none" : gate == DecayGate::softplus ? "softplus" : "sigmoid";
 }
@@ -56,13 +66,17 @@ NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTens
   addTensor(inputs, "g", options.g);
   addTensor(inputs, "A_log", options.A_log);
   addTensor(inputs, "dt_bias", options.dt_bias);
+  addTensor(inputs, "D", options.D);
+  addTensor(inputs, "z", options.z);
   addTensor(inputs, "initial_state", options.initial_state);
   addTensor(inputs, "cu_seqlens", options.cu_seqlens);
-  KernelOptions words{{"qk_l2norm", flag(options.qk_l2norm)},
+  KernelOptions words{{"rule", nameOf(options.rule)},
+                      {"qk_l2norm", flag(options.qk_l2norm)},
                       {"lower_bound", text(options.lower_bound)},
                       {"beta_sigmoid", flag(options.beta_sigmoid)},
                       {"allow_negative", flag(options.allow_negative)},
                       {"state_layout", options.state_vk ? "vk" : "kv"}};
+  addLimits(words, options.dt_min, options.dt_max);
   if (options.scale)
     words["scale"] = text(*options.scale);
   if (options.gate)
@@ -85,15 +99,14 @@ AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,
   addTensor(inputs, "indices", options.indices);
   addTensor(given, "o", to);
   addTensor(given, "states", options.states);
-  KernelOptions words{{"rule", options.rule == DeltaStepRule::delta ? "delta"
-                               : options.rule == DeltaStepRule::add ? "add"
-                                                                    : "mamba2"},
+  KernelOptions words{{"rule", nameOf(options.rule)},
                       {"qk_l2norm", flag(options.qk_l2norm)},
                       {"lower_bound", text(options.lower_bound)},
                       {"beta_sigmoid", flag(options.beta_sigmoid)},
                       {"allow_negative", flag(options.allow_negative)},
                       {"state_layout", options.state_kv ? "kv" : "vk"},
                       {"keep_states", flag(options.states.has_value())}};
+  addLimits(words, options.dt_min, options.dt_max);
   if (options.scale)
     words["scale"] = text(*options.scale);
   if (options.gate)

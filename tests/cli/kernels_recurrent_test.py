@@ -28,6 +28,8 @@ def test_delta_rule():
     write_floats("do", "<f2", 1, 20, 2, 24)
     run("delta_rule_backward", ["q", "k", "v", "beta", "g", "cu_seqlens", "do"], *options, outputs=["dk", "dg"])
     assert read_npy("dk")[1] == (1, 20, 1, 16) and read_npy("dg")[1] == (1, 20, 2)
+    run("delta_rule", ["q", "k", "v", "g"], "--opt", "rule=mamba2", "dt_max=0.5", outputs=["o"])
+    assert read_npy("o")[1] == (1, 20, 2, 24)
 
 
 def test_delta_step():

@@ -251,7 +251,7 @@ CALLS = {
     "mean_pool": ({"B": 2, "T": 3, "D": 4}, {}),
     "chunk_mean_pool": ({"B": 2, "T": 6, "H": 1, "D": 4}, {"chunk": 2}),
     "linear_recurrence": ({"B": 1, "H": 2, "T": 5, "Dk": 16, "Dv": 16}, {}),
-    "delta_rule": ({"B": 1, "T": 5, "Hk": 1, "Hv": 2, "K": 16, "V": 16, "N": 1}, {"qk_l2norm": True, "beta_sigmoid": True}),
+    "delta_rule": ({"B": 1, "T": 5, "Hk": 1, "Hv": 2, "K": 16, "V": 16, "N": 1}, {"qk_l2norm": True, "rule": "add"}),
     "rnn": ({"T": 3, "B": 2, "I": 4, "G": 5, "H": 5, "...": ()}, {}),
     "gru": ({"T": 3, "B": 2, "I": 4, "G": 15, "H": 5, "...": ()}, {}),
     "lstm": ({"T": 3, "B": 2, "I": 4, "G": 20, "H": 5, "...": ()}, {}),

@@ -9,20 +9,28 @@ namespace sectile {
 // How the logarithm of a step's decay is made of g; see docs/kernels/recurrent.md.
 enum class DecayGate : std::uint8_t { none, softplus, sigmoid };
 
+// What a step adds along its key: beta (v - S^T k), beta v, or that with beta = softplus(g +
+// dt_bias).
+enum class StateRule : std::uint8_t { delta, add, mamba2 };
+
 // Axes: T steps, Hv heads of values, N sequences, states of [K, V].
 struct DeltaRuleOptions {
+  StateRule rule = StateRule::delta;
   std::optional<AnyTensor> g = {};     // [B, T, Hv] of floats
-  std::optional<double> scale = {};    // of the queries; 1/sqrt(K) if none
+  std::optional<double> scale = {};    // of the queries; 1/sqrt(K) if none, 1 with mamba2
   bool qk_l2norm = false;              // q and k are normalised
-  std::optional<DecayGate> gate = {};  // softplus with A_log or dt_bias, else none, if none
+  std::optional<DecayGate> gate = {};  // softplus with A_log, dt_bias or mamba2, else none, if none
   double lower_bound = -5;             // of DecayGate::sigmoid
   std::optional<AnyTensor> A_log = {}; // [Hv] of float
   std::optional<AnyTensor> dt_bias = {};
-  bool beta_sigmoid = false;                   // sigmoid(beta) in place of beta
-  bool allow_negative = false;                 // twice that
-  std::optional<AnyTensor> initial_state = {}; // [N, Hv, K, V] of float
-  bool state_vk = false;                       // states are [N, Hv, V, K]
-  std::optional<AnyTensor> cu_seqlens = {};    // [N + 1] of std::int32_t; B is then 1
+  std::optional<double> dt_min = {}, dt_max = {}; // limits of softplus
+  std::optional<AnyTensor> D = {};                // [Hv] of float: D v is added to o
+  std::optional<AnyTensor> z = {};                // as v: o is multiplied by silu(z)
+  bool beta_sigmoid = false;                      // sigmoid(beta) in place of beta
+  bool allow_negative = false;                    // twice that
+  std::optional<AnyTensor> initial_state = {};    // [N, Hv, K, V] of float
+  bool state_vk = false;                          // states are [N, Hv, V, K]
+  std::optional<AnyTensor> cu_seqlens = {};       // [N + 1] of std::int32_t; B is then 1
 };
 template <class T> struct DeltaRuleOutputs {
   Tensor<T, 4> o;               // [B, T, Hv, V]
@@ -32,9 +40,9 @@ template <class T> struct DeltaRuleOutputs {
 // None of inputs that are not given.
 template <class T> struct DeltaRuleGradients {
   Tensor<T, 4> dq, dk, dv;
-  AnyTensor dbeta; // as beta
-  std::optional<AnyTensor> dg = {};
-  std::optional<Tensor<float, 1>> dA_log = {}, ddt_bias = {};
+  std::optional<AnyTensor> dbeta = {}, dg = {}; // as beta, g
+  std::optional<Tensor<float, 1>> dA_log = {}, ddt_bias = {}, dD = {};
+  std::optional<Tensor<T, 4>> dz = {};
   std::optional<Tensor<float, 4>> dinitial_state = {};
 };
 
@@ -43,19 +51,19 @@ NamedTensors runDeltaRule(const Stream &stream, bool backward, NamedTensors inpu
                           const DeltaRuleOptions &options, const NamedTensors &outputs);
 }
 
-// The gated delta rule: q, k [B, T, Hk, K] and v [B, T, Hv, V] of half, bfloat16 or float, beta
-// [B, T, Hv] of any of these.
+// The gated delta rule, and with StateRule::mamba2 q, k, v being its C, B, x: q, k [B, T, Hk, K]
+// and v [B, T, Hv, V] of half, bfloat16 or float, beta [B, T, Hv] of any of these; 1 if it is none.
 template <class T>
 DeltaRuleOutputs<std::remove_const_t<T>>
 delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInput<T, 4> &k,
-           const detail::KernelInput<T, 4> &v, const AnyTensor &beta,
+           const detail::KernelInput<T, 4> &v, const std::optional<AnyTensor> &beta = {},
            const DeltaRuleOptions &options = {},
            const detail::KernelTo<DeltaRuleOutputs<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors given;
+  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}}, given;
+  detail::addTensor(inputs, "beta", beta);
   if (to)
     given = {{"o", to->o}, {"final_state", to->final_state}};
-  const NamedTensors out = detail::runDeltaRule(
-      stream, false, {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}}, options, given);
+  const NamedTensors out = detail::runDeltaRule(stream, false, std::move(inputs), options, given);
   return {out.at("o").template as<std::remove_const_t<T>, 4>(),
           out.at("final_state").as<float, 4>()};
 }
@@ -65,29 +73,38 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
 template <class T>
 DeltaRuleGradients<std::remove_const_t<T>>
 delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInput<T, 4> &k,
-                    const detail::KernelInput<T, 4> &v, const AnyTensor &beta,
+                    const detail::KernelInput<T, 4> &v, const std::optional<AnyTensor> &beta,
                     const detail::KernelInput<T, 4> &dO, const DeltaRuleOptions &options = {},
                     const std::optional<AnyTensor> &dfinal_state = {},
                     const detail::KernelTo<DeltaRuleGradients<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}, {"beta", beta}, {"do", dO}}, given;
+  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}, {"do", dO}}, given;
+  detail::addTensor(inputs, "beta", beta);
   detail::addTensor(inputs, "dfinal_state", dfinal_state);
   if (to) {
-    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}, {"dbeta", to->dbeta}};
+    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
+    detail::addTensor(given, "dbeta", to->dbeta);
     detail::addTensor(given, "dg", to->dg);
+    detail::addTensor(given, "dD", to->dD);
+    detail::addTensor(given, "dz", to->dz);
     detail::addTensor(given, "dA_log", to->dA_log);
     detail::addTensor(given, "ddt_bias", to->ddt_bias);
     detail::addTensor(given, "dinitial_state", to->dinitial_state);
   }
   const NamedTensors out = detail::runDeltaRule(stream, true, std::move(inputs), options, given);
   using Element = std::remove_const_t<T>;
-  const auto dg = out.find("dg");
+  const auto any = [&](const char *name) {
+    const auto found = out.find(name);
+    return found == out.end() ? std::nullopt : std::optional(found->second);
+  };
   return {out.at("dq").as<Element, 4>(),
           out.at("dk").as<Element, 4>(),
           out.at("dv").as<Element, 4>(),
-          out.at("dbeta"),
-          dg == out.end() ? std::nullopt : std::optional(dg->second),
+          any("dbeta"),
+          any("dg"),
           detail::tensorIn<float, 1>(out, "dA_log"),
           detail::tensorIn<float, 1>(out, "ddt_bias"),
+          detail::tensorIn<float, 1>(out, "dD"),
+          detail::tensorIn<Element, 4>(out, "dz"),
           detail::tensorIn<float, 4>(out, "dinitial_state")};
 }
 
@@ -178,9 +195,7 @@ detail::KernelOutput<T, 3> causal_conv1d_update(
 
 // Steps of linear attention and state spaces -----------------------------------------------------
 
-// u is what a step adds along its key: beta (v - S k), beta v, or that with beta = softplus(g +
-// dt_bias).
-enum class DeltaStepRule : std::uint8_t { delta, add, mamba2 };
+using DeltaStepRule = StateRule;
 struct DeltaStepOptions {
   std::optional<AnyTensor> beta = {}, g = {}; // [B, T, Hv] of float, half or bfloat16
   std::optional<AnyTensor> gk = {};           // [B, T, Hv, K] of float: added to g's logarithm
@@ -193,6 +208,7 @@ struct DeltaStepOptions {
   bool qk_l2norm = false;             // q and k are divided by their lengths
   std::optional<DecayGate> gate = {}; // softplus with A_log, dt_bias or mamba2, else none
   double lower_bound = -5;
+  std::optional<double> dt_min = {}, dt_max = {};    // limits of softplus
   bool beta_sigmoid = false, allow_negative = false; // sigmoid(beta) for beta; twice that
   bool state_kv = false;                             // states are [P, Hv, K, V]
   std::optional<AnyTensor> states = {}; // [B, T, Hv, V, K]: gets the state after each step

@@ -54,8 +54,7 @@ inline const std::vector<Expectation> &recurrences() {
        }},
       // A chunk's keys are read once for its triangle and to be multiplied by its inverse, then for
       // each block of the states' columns, and with the outputs. What the steps add is read there
-      // too; without a state it waits where outputs go. Numbers by step lie apart by heads, and
-      // some are read along both sides of a chunk's triangle.
+      // too; without a state it waits where outputs go. Numbers by step lie apart by heads.
       {.kernels = {"delta_rule"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
@@ -70,10 +69,9 @@ inline const std::vector<Expectation> &recurrences() {
                           {"k", p.bytes("k") * (1 + columns + blocks)},
                           {"v", p.bytes("v")},
                           {"o", p.bytes("v")},
-                          {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
                           {"scratch", {read, read + numbers}}};
            },
-       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 8; }},
+       .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
       // States by the copy that comes before, and by the programs that have their rows; a step's
       // key and query by each of these, and by each of the heads that share them.
       {{"delta_step"},
@@ -86,8 +84,7 @@ inline const std::vector<Expectation> &recurrences() {
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
-      // The forward pass up to its states, then the same backward, and all gradients. beta is at
-      // worst read once for each element of a chunk's triangle. Of a chunk's
+      // The forward pass up to its states, then the same backward, and all gradients. Of a chunk's
       // products eight warps hold 8 columns each, which fill half of a sector.
       {.kernels = {"delta_rule_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
@@ -98,15 +95,13 @@ inline const std::vector<Expectation> &recurrences() {
                           read = chunks * (8 * p.extent("K") * p.extent("V") +
                                            4 * p.field("chunk") * p.field("chunk")) +
                                  2 * columns * p.bytes("k") + 3 * p.bytes("v"),
-                          side = chunks * p.field("chunk") * p.field("chunk") * 4,
-                          numbers = side + chunks * (p.field("chunk") * 4 + sector) *
-                                               (2 * columns + 2) * p.field("warps");
+                          numbers = chunks * (p.field("chunk") * 4 + sector) * (2 * columns + 2) *
+                                    p.field("warps");
              return Reads{{"q", p.bytes("q") * (blocks + columns + 1)},
                           {"k", p.bytes("k") * (2 + 2 * columns + blocks)},
-                          {"v", 2 * p.bytes("v")},
+                          {"v", p.bytes("v")},
                           {"dv", p.bytes("v")},
                           {"do", 3 * p.bytes("do")},
-                          {"beta", {p.bytes("beta"), 4 * p.bytes("beta")}},
                           {"scratch", {read, read + numbers}}};
            },
        .apart =

@@ -1,6 +1,7 @@
 // delta_rule and its gradients against their references, which go step by step.
 #include "KernelTest.h"
 #include "tests/unit/Processes.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sectile/error.h>
@@ -19,10 +20,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 const char *const forward = "delta_rule", *const backward = "delta_rule_backward";
-const Names gated{"g", "initial_state"}, packed{"g", "initial_state", "cu_seqlens"};
+const Names plain{"beta"}, gated{"beta", "g", "initial_state"},
+    packed{"beta", "g", "initial_state", "cu_seqlens"};
 
 Names withGradient(Names names, const char *kernel) {
-  if (kernel == backward && !names.empty())
+  if (kernel == backward && std::count(names.begin(), names.end(), "initial_state"))
     names.push_back("dfinal_state");
   return names;
 }
@@ -32,7 +34,7 @@ Names withGradient(Names names, const char *kernel) {
 TEST_P(DeltaRule, OfAllDtypes) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward})
-    for (const Names &with : {Names{}, gated, packed})
+    for (const Names &with : {plain, gated, packed})
       for (const char *dtype : {"bf16", "f16", "f32", "bf16,beta=bf16,g=bf16", "f16,g=f16"})
         expectRight(device, {kernel, {}, {}, withGradient(with, kernel), dtype});
 }
@@ -88,12 +90,40 @@ TEST_P(DeltaRule, OptionsAndStrides) {
       for (const char *dtype : {"bf16", "f32"})
         expectRight(device, {kernel, {}, options, withGradient(with, kernel), dtype});
   }
-  expectRight(device, {forward, {}, {{"gate", "softplus"}}, {"g"}, "f16"});
+  expectRight(device, {forward, {}, {{"gate", "softplus"}}, {"beta", "g"}, "f16"});
   for (const char *kernel : {forward, backward})
-    expectRight(device, {kernel, {}, {}, {"A_log", "dt_bias"}, "bf16"});
+    expectRight(device, {kernel, {}, {}, {"beta", "A_log", "dt_bias"}, "bf16"});
   expectRightWithStrides(device, {forward, {{"B", 2}}, {{"state_layout", "vk"}}, gated, "bf16"});
   expectRightWithStrides(device, {forward, {}, {}, packed, "f16"});
   expectRightWithStrides(device, {backward, {}, {}, packed, "bf16"});
+}
+
+// Without the correction: gated linear attention, and Mamba-2 with all that it has.
+TEST_P(DeltaRule, OtherRules) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  const Names mamba{"g", "A_log", "dt_bias", "D", "z", "initial_state"};
+  for (const char *kernel : {forward, backward})
+    for (const char *dtype : {"bf16", "f16", "f32"}) {
+      expectRight(device, {kernel,
+                           {{"T", 70}},
+                           {{"rule", "mamba2"}, {"dt_min", "0.3"}, {"dt_max", "1.2"}},
+                           withGradient(mamba, kernel),
+                           dtype});
+      expectRight(device,
+                  {kernel, {}, {{"rule", "add"}}, withGradient({"beta", "g"}, kernel), dtype});
+    }
+  for (const char *kernel : {forward, backward}) {
+    expectRight(device, {kernel, {}, {{"rule", "add"}}, {}, "bf16"});
+    expectRight(device, {kernel, {}, {{"rule", "mamba2"}}, {"g", "cu_seqlens"}, "bf16,g=bf16"});
+    expectRight(device, {kernel,
+                         {{"T", 33}, {"K", 130}, {"V", 70}},
+                         {{"rule", "mamba2"}, {"qk_l2norm", "true"}},
+                         withGradient({"A_log", "z", "cu_seqlens", "initial_state"}, kernel),
+                         "bf16"});
+    expectRight(device, {kernel, {}, {}, {"beta", "g", "D", "z"}, "bf16"});
+    expectRight(device, {kernel, {}, {}, {"g", "D"}, "f16"});
+  }
+  expectRightWithStrides(device, {backward, {}, {{"rule", "mamba2"}}, {"g", "D", "z"}, "bf16"});
 }
 
 TEST_P(DeltaRuleElsewhere, Works) {
@@ -127,7 +157,7 @@ TEST_P(DeltaRule, ForgetsAll) {
 // inverse has two diagonals. Values are whole, so that results are too.
 TEST_P(DeltaRule, KeysThatAreAlike) {
   for (const char *dtype : {"f32", "bf16", "f16"}) {
-    KernelCase test{forward, {{"T", 130}}, {{"scale", "1"}}, {}, dtype};
+    KernelCase test{forward, {{"T", 130}}, {{"scale", "1"}}, plain, dtype};
     test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
       for (std::size_t i : {0, 1, 3})
         inputs[i].assign(std::vector<double>(static_cast<std::size_t>(inputs[i].count()), 0));
@@ -193,6 +223,16 @@ TEST(DeltaRuleErrors, SayWhatIsWrong) {
               HasSubstr("q has steps, but there is no sequence"));
   EXPECT_THAT(refusal({forward, {{"N", 3}}, {}, {"initial_state"}}),
               HasSubstr("there are 3 states, but 1 sequences"));
+  EXPECT_THAT(refusal({forward, {}, {{"rule", "mamba2"}}, {"beta", "g"}}),
+              HasSubstr("with rule=mamba2 beta is softplus(g + dt_bias): leave beta out"));
+  EXPECT_THAT(refusal({forward, {}, {{"rule", "mamba2"}, {"gate", "sigmoid"}}, {"g"}}),
+              HasSubstr("with rule=mamba2 option 'gate' must be softplus"));
+  EXPECT_THAT(refusal({forward, {}, {{"allow_negative", "true"}}, {"g"}}),
+              HasSubstr("there is no beta, which option 'allow_negative' changes"));
+  EXPECT_THAT(refusal({forward, {}, {{"dt_max", "1"}}, {"g"}}),
+              HasSubstr("option 'dt_max' is a limit of gate=softplus"));
+  EXPECT_THAT(refusal({forward, {}, {{"rule", "mamba2"}, {"dt_min", "2"}, {"dt_max", "1"}}, {"g"}}),
+              HasSubstr("option 'dt_min' must be from 0 to dt_max"));
   EXPECT_THAT(refusal({forward, {}, {{"gate", "none"}}, {"g", "A_log"}}),
               HasSubstr("A_log is the gate's: option 'gate' cannot be none with it"));
 }

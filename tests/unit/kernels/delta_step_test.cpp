@@ -30,6 +30,10 @@ const std::vector<KernelCase> &models() {
        {"beta", "g", "A_log", "dt_bias", "indices"}},
       {kernel, {}, {{"qk_l2norm", "true"}, {"scale", "1"}}, {"beta", "gk", "indices"}},
       {kernel, {}, {{"rule", "mamba2"}}, {"g", "A_log", "dt_bias", "D", "z", "indices"}},
+      {kernel,
+       {},
+       {{"rule", "mamba2"}, {"dt_min", "0.3"}, {"dt_max", "1.2"}},
+       {"g", "A_log", "dt_bias"}},
       {kernel, {}, {{"rule", "add"}}, {"g", "gk"}},
       {kernel,
        {},
@@ -244,6 +248,7 @@ TEST(DeltaStepOnTheHost, Refusals) {
   expectRefused({kernel, {}, {{"gate", "none"}}, {"A_log"}}, "A_log is the gate's");
   expectRefused({kernel, {}, {{"rule", "mamba2"}}, {"beta"}}, "leave beta out");
   expectRefused({kernel, {}, {{"rule", "mamba2"}, {"gate", "sigmoid"}}}, "must be softplus");
+  expectRefused({kernel, {}, {{"dt_min", "0.1"}}}, "option 'dt_min' is a limit of gate=softplus");
   expectRefused({kernel, {}, {{"beta_sigmoid", "true"}}}, "there is no beta");
 
   FilledCall filled = fill({kernel, {}, {}, {"indices"}});

@@ -239,7 +239,7 @@ TEST_P(Typed, DeltaRule) {
       expectSame(out.dq, gradients, "dq");
       expectSame(out.dk, gradients, "dk");
       expectSame(out.dv, gradients, "dv");
-      expectSame(out.dbeta.as<float, 3>(), gradients, "dbeta");
+      expectSame(out.dbeta.value().as<float, 3>(), gradients, "dbeta");
       expectSame(out.dg.value().as<half, 3>(), gradients, "dg");
       expectSame(out.dA_log.value(), gradients, "dA_log");
       expectSame(out.ddt_bias.value(), gradients, "ddt_bias");
@@ -250,4 +250,48 @@ TEST_P(Typed, DeltaRule) {
                 delta_rule(stream, q, k, v, beta, {.gate = DecayGate::none, .A_log = speed});
               }),
               HasSubstr("A_log is the gate's"));
+}
+
+TEST_P(Typed, MambaByChunks) {
+  const auto C = numbers<half>({1, 20, 1, 16}), B = numbers<half>({1, 20, 1, 16}, 2),
+             x = numbers<half>({1, 20, 2, 24}, 3), z = numbers<half>({1, 20, 2, 24}, 4),
+             dO = numbers<half>({1, 20, 2, 24}, 9);
+  const auto dt = numbers<half>({1, 20, 2}, 5);
+  const auto A_log = numbers({2}, 6), bias = numbers({2}, 7), D = numbers({2}, 8);
+  const auto starts = tensor(device.upload(std::vector<std::int32_t>{0, 7, 20}), {3});
+  NamedTensors inputs{{"q", C},  {"k", B},         {"v", x},
+                      {"g", dt}, {"A_log", A_log}, {"dt_bias", bias},
+                      {"D", D},  {"z", z},         {"cu_seqlens", starts}};
+  const KernelOptions words{{"rule", "mamba2"}, {"dt_max", "0.5"}};
+  const NamedTensors named = run_kernel(stream, "delta_rule", inputs, words);
+  // [mamba2]
+  // y of x, with the states at the ends of packed sequences.
+  auto [y, states] = delta_rule(stream, C, B, x, {},
+                                {.rule = StateRule::mamba2,
+                                 .g = dt,
+                                 .A_log = A_log,
+                                 .dt_bias = bias,
+                                 .dt_max = 0.5,
+                                 .D = D,
+                                 .z = z,
+                                 .cu_seqlens = starts});
+  // [/mamba2]
+  expectSame(y, named, "o");
+  expectSame(states, named, "final_state");
+  inputs.emplace("do", dO);
+  const NamedTensors gradients = run_kernel(stream, "delta_rule_backward", inputs, words);
+  const auto out = delta_rule_backward(stream, C, B, x, {}, dO,
+                                       {.rule = StateRule::mamba2,
+                                        .g = dt,
+                                        .A_log = A_log,
+                                        .dt_bias = bias,
+                                        .dt_max = 0.5,
+                                        .D = D,
+                                        .z = z,
+                                        .cu_seqlens = starts});
+  expectSame(out.dv, gradients, "dv");
+  expectSame(out.dg.value().as<half, 3>(), gradients, "dg");
+  expectSame(out.dD.value(), gradients, "dD");
+  expectSame(out.dz.value(), gradients, "dz");
+  EXPECT_FALSE(out.dbeta);
 }
