@@ -133,14 +133,15 @@ void refuseOthers(const std::string &path, const Json &json, const std::string &
     throw std::runtime_error(path + " is of a model with " + what +
                              ", which this program does not compute");
   };
-  constexpr std::array known{"llama", "mistral", "qwen3", "qwen3_moe", "gemma3_text"};
+  constexpr std::array known{"llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "gemma3_text"};
   if (std::ranges::find(known, type) == known.end())
     throw std::runtime_error(path + " is of a model of the type '" + type +
-                             "'; this program computes llama, mistral, qwen3, qwen3_moe and "
-                             "gemma3_text");
-  for (const char *flag : {"attention_bias", "mlp_bias", "use_bidirectional_attention"})
-    if (valueOr(json, flag, false))
-      refuse(flag);
+                             "'; this program computes llama, mistral, qwen2, qwen3, "
+                             "qwen3_moe and gemma3_text");
+  if (valueOr(json, "use_bidirectional_attention", false))
+    refuse("use_bidirectional_attention");
+  if (type == "qwen3_moe" && valueOr(json, "mlp_bias", false))
+    refuse("mlp_bias of experts");
   for (const char *cap : {"attn_logit_softcapping", "final_logit_softcapping"})
     if (valueOr<double>(json, cap, 0) != 0)
       refuse(cap);
@@ -179,6 +180,9 @@ Model parse(const std::string &path, const Json &json) {
                                std::to_string(model.experts) + " experts");
   }
   model.gate = readGate(path, json, experts);
+  model.outputBias = valueOr(json, "attention_bias", false);
+  model.inputBiases = model.outputBias || type == "qwen2";
+  model.mlpBiases = valueOr(json, "mlp_bias", false);
   model.headNorms = experts || gemma || type == "qwen3";
   if (gemma) {
     model.outputNorms = true;

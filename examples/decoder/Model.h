@@ -1,5 +1,5 @@
-// A model's shapes and options, as config.json has them: of a Llama, a Mistral, a Qwen 3, with
-// experts too, or a Gemma 3.
+// A model's shapes and options, as config.json has them: of a Llama, a Mistral, a Qwen 2 or 3,
+// the latter with experts too, or a Gemma 3.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,6 +28,8 @@ struct Model {
   std::int64_t chosen = 0;               // experts of a token
   bool renormalized = false;             // the weights of those chosen sum to 1
   Gate gate = Gate::silu;
+  bool inputBiases = false, outputBias = false; // of queries, keys and values; of what heads give
+  bool mlpBiases = false;
   bool headNorms = false;   // heads of queries and keys are normalised
   bool outputNorms = false; // what attention and MLP give is normalised before it is added
   double normOffset = 0;    // added to the weights of norms

@@ -108,26 +108,28 @@ void Network<T>::normalize(const sc::Stream &stream, const sc::Tensor<T, 2> &x,
 
 template <class T>
 void Network<T>::product(const sc::Stream &stream, const sc::Tensor<T, 2> &x,
-                         const sc::Tensor<T, 2> &weight, const sc::Tensor<T, 2> &y,
+                         const Linear<T> &linear, const sc::Tensor<T, 2> &y,
                          const std::optional<sc::AnyTensor> &residual) const {
-  sc::matmul(stream, x, weight,
-             {.trans_b = true, .exact = std::same_as<T, float>, .residual = residual}, y);
+  sc::MatmulOptions options{.trans_b = true, .exact = std::same_as<T, float>, .residual = residual};
+  if (linear.bias)
+    options.bias = *linear.bias;
+  sc::matmul(stream, x, linear.weight, options, y);
 }
 
-// z = x + y weight, or x + the norm of y weight
+// z = x + what the linear layer makes of y, or the norm of that
 template <class T>
 void Network<T>::finish(const sc::Stream &stream, const sc::Tensor<T, 2> &y,
-                        const sc::Tensor<T, 2> &weight, const std::optional<sc::Tensor<T, 1>> &norm,
+                        const Linear<T> &linear, const std::optional<sc::Tensor<T, 1>> &norm,
                         const sc::Tensor<T, 2> &x, const Rows &rows, const sc::Tensor<T, 2> &z,
                         std::optional<Work> only) const {
   const auto does = [&](Work work) { return !only || *only == work; };
   if (!norm) {
     if (does(Work::products))
-      product(stream, y, weight, z, x);
+      product(stream, y, linear, z, x);
     return;
   }
   if (does(Work::products))
-    product(stream, y, weight, rows.y);
+    product(stream, y, linear, rows.y);
   if (does(Work::norms)) {
     normalize(stream, rows.y, *norm, rows.y);
     sc::run_kernel(stream, "vector_add", {{"x", x}, {"y", rows.y}}, {}, {{"z", z}});
@@ -211,7 +213,7 @@ void Network<T>::mix(const sc::Stream &stream, const typename Weights<T>::Layer 
     return;
   const std::int64_t chosen = model_.chosen, choices = count * chosen;
   const auto scores = firstRows(scores_, count, model_.experts);
-  product(stream, rows.y, *layer.router, scores);
+  product(stream, rows.y, {.weight = *layer.router}, scores);
   const sc::MoeRouted routed{sc::tensor(expertWeights_, {count, chosen}),
                              sc::tensor(experts_, {count, chosen})};
   sc::moe_route(stream, scores, {.k = chosen, .renormalize = model_.renormalized}, routed);

@@ -63,7 +63,7 @@ private:
   void attend(const sectile::Stream &stream, std::size_t layer, const StepInputs &inputs,
               const Rows &rows, std::optional<Work> only) const;
   void finish(const sectile::Stream &stream, const sectile::Tensor<T, 2> &y,
-              const sectile::Tensor<T, 2> &weight, const std::optional<sectile::Tensor<T, 1>> &norm,
+              const Linear<T> &linear, const std::optional<sectile::Tensor<T, 1>> &norm,
               const sectile::Tensor<T, 2> &x, const Rows &rows, const sectile::Tensor<T, 2> &z,
               std::optional<Work> only) const;
   void mix(const sectile::Stream &stream, const typename Weights<T>::Layer &layer, const Rows &rows,
@@ -71,7 +71,7 @@ private:
   void normalize(const sectile::Stream &stream, const sectile::Tensor<T, 2> &x,
                  const sectile::Tensor<T, 1> &weight, const sectile::Tensor<T, 2> &y) const;
   void product(const sectile::Stream &stream, const sectile::Tensor<T, 2> &x,
-               const sectile::Tensor<T, 2> &weight, const sectile::Tensor<T, 2> &y,
+               const Linear<T> &linear, const sectile::Tensor<T, 2> &y,
                const std::optional<sectile::AnyTensor> &residual = {}) const;
 
   Model model_;

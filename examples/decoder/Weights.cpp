@@ -43,7 +43,7 @@ std::vector<float> Checkpoint::read(const std::string &name,
 
 namespace {
 
-// A part of a matrix: a tensor of the checkpoint and how many rows it has.
+// A part of a matrix or of a bias: a tensor of the checkpoint and how many rows it has.
 struct Rows {
   std::string name;
   std::int64_t count;
@@ -52,8 +52,9 @@ struct Rows {
 // Where weights come from.
 template <class T> struct Source {
   std::function<sc::Tensor<T, 1>(const std::string &name, std::int64_t size)> vector;
-  // Rows of all parts, one after another.
-  std::function<sc::Buffer<T>(const std::vector<Rows> &parts, std::int64_t columns)> matrix;
+  // Rows of all parts, one after another; numbers of a bias if there are no columns.
+  std::function<sc::Buffer<T>(const std::vector<Rows> &parts, std::optional<std::int64_t> columns)>
+      matrix;
 };
 
 template <class T> Weights<T> collect(const Model &model, const Source<T> &source) {
@@ -64,6 +65,18 @@ template <class T> Weights<T> collect(const Model &model, const Source<T> &sourc
     for (const Rows &part : parts)
       rows += part.count;
     return sc::tensor(source.matrix(parts, columns), {rows, columns});
+  };
+  // The parts are named without `.weight` and `.bias`.
+  const auto linear = [&](std::vector<Rows> parts, std::int64_t columns, bool biased) {
+    std::vector<Rows> biases = parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].name += ".weight";
+      biases[i].name += ".bias";
+    }
+    Linear<T> result{.weight = matrix(parts, columns)};
+    if (biased)
+      result.bias = sc::tensor(source.matrix(biases, {}), {result.weight.extent(0)});
+    return result;
   };
   const auto table = matrix({{"model.embed_tokens.weight", model.vocabulary}}, hidden);
   Weights<T> weights{.table = table,
@@ -83,11 +96,10 @@ template <class T> Weights<T> collect(const Model &model, const Source<T> &sourc
         .keyNorm = {},
         .attendedNorm = {},
         .mixedNorm = {},
-        .qkv = matrix({{self + "q_proj.weight", queries},
-                       {self + "k_proj.weight", keys},
-                       {self + "v_proj.weight", keys}},
-                      hidden),
-        .output = matrix({{self + "o_proj.weight", hidden}}, queries),
+        .qkv =
+            linear({{self + "q_proj", queries}, {self + "k_proj", keys}, {self + "v_proj", keys}},
+                   hidden, model.inputBiases),
+        .output = linear({{self + "o_proj", hidden}}, queries, model.outputBias),
         .up = {},
         .down = {},
         .router = {},
@@ -102,9 +114,9 @@ template <class T> Weights<T> collect(const Model &model, const Source<T> &sourc
       layer.mixedNorm = source.vector(name + "post_feedforward_layernorm.weight", hidden);
     }
     if (model.experts == 0) {
-      layer.up = matrix(
-          {{mlp + "gate_proj.weight", model.inner}, {mlp + "up_proj.weight", model.inner}}, hidden);
-      layer.down = matrix({{mlp + "down_proj.weight", hidden}}, model.inner);
+      layer.up = linear({{mlp + "gate_proj", model.inner}, {mlp + "up_proj", model.inner}}, hidden,
+                        model.mlpBiases);
+      layer.down = linear({{mlp + "down_proj", hidden}}, model.inner, model.mlpBiases);
     } else {
       std::vector<Rows> up, down;
       for (std::int64_t expert = 0; expert < model.experts; ++expert) {
@@ -157,14 +169,16 @@ Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkp
              return sc::tensor(device.upload(convert(checkpoint.read(name, {count}))), {count});
            },
        .matrix =
-           [&](const std::vector<Rows> &parts, std::int64_t columns) {
+           [&](const std::vector<Rows> &parts, std::optional<std::int64_t> columns) {
              std::int64_t rows = 0;
              for (const Rows &part : parts)
                rows += part.count;
-             auto buffer = device.allocate<T>(size(rows * columns));
+             auto buffer = device.allocate<T>(size(rows * columns.value_or(1)));
              std::size_t place = 0;
              for (const Rows &part : parts) {
-               const auto values = convert(checkpoint.read(part.name, {part.count, columns}));
+               const auto values =
+                   convert(checkpoint.read(part.name, columns ? std::vector{part.count, *columns}
+                                                              : std::vector{part.count}));
                buffer.slice(place, values.size()).upload(values);
                place += values.size();
              }
@@ -175,20 +189,20 @@ Weights<T> Weights<T>::read(const sc::Device &device, const Model &model, Checkp
 template <class T> Weights<T> Weights<T>::random(const sc::Device &device, const Model &model) {
   Noise<T> noise(device);
   const auto unit = static_cast<T>(static_cast<float>(1 - model.normOffset));
-  return collect<T>(model, {.vector =
-                                [&](const std::string &, std::int64_t count) {
-                                  return sc::tensor(
-                                      device.upload(std::vector<T>(size(count), unit)), {count});
-                                },
-                            .matrix =
-                                [&](const std::vector<Rows> &parts, std::int64_t columns) {
-                                  std::int64_t rows = 0;
-                                  for (const Rows &part : parts)
-                                    rows += part.count;
-                                  const auto buffer = device.allocate<T>(size(rows * columns));
-                                  noise.fill(buffer, 1 / std::sqrt(static_cast<double>(columns)));
-                                  return buffer;
-                                }});
+  return collect<T>(
+      model, {.vector =
+                  [&](const std::string &, std::int64_t count) {
+                    return sc::tensor(device.upload(std::vector<T>(size(count), unit)), {count});
+                  },
+              .matrix =
+                  [&](const std::vector<Rows> &parts, std::optional<std::int64_t> columns) {
+                    std::int64_t rows = 0;
+                    for (const Rows &part : parts)
+                      rows += part.count;
+                    const auto buffer = device.allocate<T>(size(rows * columns.value_or(1)));
+                    noise.fill(buffer, 1 / std::sqrt(static_cast<double>(columns.value_or(64))));
+                    return buffer;
+                  }});
 }
 
 template class Noise<float>;

@@ -40,15 +40,21 @@ private:
   std::map<double, sectile::Buffer<T>> drawn_;
 };
 
-// Matrices are [N, K], as they are stored: a product's result has N columns.
+// x weight, and the bias added. Matrices are [N, K], as they are stored: a product's result has N
+// columns.
+template <class T> struct Linear {
+  sectile::Tensor<T, 2> weight;
+  std::optional<sectile::Tensor<T, 1>> bias = {}; // [N]
+};
+
 template <class T> struct Weights {
   struct Layer {
     sectile::Tensor<T, 1> attentionNorm, norm;
     std::optional<sectile::Tensor<T, 1>> queryNorm, keyNorm;      // of heads
     std::optional<sectile::Tensor<T, 1>> attendedNorm, mixedNorm; // of what is added to the states
-    sectile::Tensor<T, 2> qkv, output;
+    Linear<T> qkv, output;
     // One gated MLP: gates, then what they multiply; and back.
-    std::optional<sectile::Tensor<T, 2>> up, down;
+    std::optional<Linear<T>> up, down;
     // Or experts: their scores, and the same of each.
     std::optional<sectile::Tensor<T, 2>> router;
     std::optional<sectile::Tensor<T, 3>> expertUp, expertDown;

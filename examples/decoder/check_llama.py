@@ -1,5 +1,5 @@
-# Holds decoder against llama.cpp on the CPU: check_llama.py PROGRAM MODEL_DIR FILE.gguf TEXTS TOKENS [OPTION...]. The folder is
-# made of the file by from_gguf.py; so many of the texts below are continued by so many tokens; options are the program's.
+# Holds decoder against llama.cpp on the CPU: check_llama.py PROGRAM MODEL_DIR FILE.gguf,... TEXTS TOKENS [OPTION...]. The
+# folder and the files, with quantised weights or f32, are from_gguf.py's; so many of the texts below are continued by so many tokens; options are the program's.
 # Needs the package llama-cpp-python. Both take the likeliest token each time. Where the file has f32 weights, llama.cpp's results
 # are f32 except that it rounds what gelu is taken of to f16. With quantised weights it also rounds what they multiply to 8 bits.
 import sys
@@ -36,24 +36,31 @@ class Llama:
             given = [token]
 
 
-def check_texts(program, folder, path, options, texts, wanted):
+def check_texts(program, folder, paths, options, texts, wanted):
     """Each token must be llama.cpp's likeliest one after the same tokens, unless two are closer there than rounding may move
     them; and all logits must be close."""
-    llama = Llama(path, 1024)
-    prompts = [llama.tokens(text) for text in texts]
+    prompts = [Llama(paths[0], 1024).tokens(text) for text in texts]
     assert all(len(prompt) > 1 for prompt in prompts), prompts
     found = check.parse(check.run(program, folder, ["--logits", *options],
                                   "".join(f"{' '.join(map(str, prompt))} / {wanted}\n" for prompt in prompts), timeout=7200))
     assert len(found) == len(prompts), (len(found), len(prompts))
-    bound = BOUNDS[options[options.index("--dtype") + 1] if "--dtype" in options else "bf16"] + (0 if llama.is_plain else QUANTISED)
+    return [compare(Llama(path, 1024), prompts, found, options) for path in paths]
+
+
+def compare(llama, prompts, found, options):
+    """How many tokens are llama.cpp's likeliest ones, and of how many."""
+    bound = BOUNDS[options[options.index("--dtype") + 1] if "--dtype" in options else "bf16"]
+    if not llama.is_plain:
+        bound += QUANTISED
     worst, equal, count = 0.0, 0, 0
     for prompt, text in zip(prompts, found):
-        for place, ((token, logits), exact) in enumerate(zip(text, llama.follow(prompt, [token for token, _ in text]), strict=True)):
+        exact_rows = llama.follow(prompt, [token for token, _ in text])
+        for place, ((token, logits), exact) in enumerate(zip(text, exact_rows)):
             difference = abs(logits - exact).max()
             assert difference <= bound, f"token {place} after {prompt}: a logit is {difference:.2g} off, beyond {bound}"
             behind = exact.max() - exact[token]
             assert behind <= 2 * difference, f"token {place} after {prompt}: {token}, which is {behind:.2g} behind {exact.argmax()}"
-            worst, equal, count = max(worst, difference), equal + (behind == 0), count + 1
+            worst, equal, count = max(worst, difference), equal + int(behind == 0), count + 1
     print(f"{len(found)} texts, {equal} of {count} tokens are llama.cpp's likeliest ones: logits at most {worst:.2g} off its "
           f"({'f32' if llama.is_plain else 'quantised'} weights; {' '.join(options)})", flush=True)
     return equal, count
@@ -61,5 +68,5 @@ def check_texts(program, folder, path, options, texts, wanted):
 
 if __name__ == "__main__":
     if len(sys.argv) < 6:
-        sys.exit("usage: check_llama.py PROGRAM MODEL_DIR FILE.gguf TEXTS TOKENS [OPTION...]")
-    check_texts(*sys.argv[1:4], sys.argv[6:], TEXTS[: int(sys.argv[4])], int(sys.argv[5]))
+        sys.exit("usage: check_llama.py PROGRAM MODEL_DIR FILE.gguf,... TEXTS TOKENS [OPTION...]")
+    check_texts(*sys.argv[1:3], sys.argv[3].split(","), sys.argv[6:], TEXTS[: int(sys.argv[4])], int(sys.argv[5]))

@@ -81,7 +81,7 @@ class Decoder:
             self.rotations["sliding_attention"] = frequencies(config, theta, scaling)
 
     def linear(self, x, name):
-        return x @ self.weights[name + ".weight"].T
+        return x @ self.weights[name + ".weight"].T + self.weights.get(name + ".bias", 0)
 
     def norm(self, x, name):
         weight = self.weights[name + ".weight"] + self.is_gemma
@@ -99,7 +99,7 @@ class Decoder:
         config = self.config
         size, heads, kv_heads = config["head_dim"], config["num_attention_heads"], config["num_key_value_heads"]
         q, k, v = (self.linear(x, f"{name}.{part}_proj").reshape(len(x), -1, size) for part in "qkv")
-        if config["model_type"] not in ("llama", "mistral"):
+        if config["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             q, k = self.norm(q, name + ".q_norm"), self.norm(k, name + ".k_norm")
         q, k = self.rotate(q, kind), self.rotate(k, kind)
         k, v = (numpy.repeat(y, heads // kv_heads, axis=1) for y in (k, v))
@@ -114,9 +114,13 @@ class Decoder:
 
     def mlp(self, x, name):
         gate = self.linear(x, name + "gate_proj")
-        if self.is_gemma:
+        kind = self.config.get("hidden_activation") or self.config["hidden_act"]
+        if kind == "gelu_pytorch_tanh":
             gate = gate / 2 * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)))
+        elif kind == "gelu":
+            gate = gate / 2 * (1 + numpy.vectorize(math.erf)(gate / math.sqrt(2)))
         else:
+            assert kind == "silu", kind
             gate = gate / (1 + numpy.exp(-gate))
         return self.linear(gate * self.linear(x, name + "up_proj"), name + "down_proj")
 

@@ -1,5 +1,5 @@
-# Writes small random models for tests, always the same ones: tiny_model.py KIND FOLDER, where KIND is llama, qwen3,
-# qwen3_moe or gemma3_text. Weights are written as BF16, so that programs of any precision have the same.
+# Writes small random models for tests, always the same ones: tiny_model.py KIND FOLDER, where KIND is llama, qwen2,
+# qwen3, qwen3_moe or gemma3_text. Weights are written as BF16, so that programs of any precision have the same.
 import json
 import os
 import random
@@ -8,7 +8,7 @@ import sys
 
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY, POSITIONS = 2, 64, 4, 2, 32, 96, 80, 256
 EXPERTS, CHOSEN = 6, 2
-KINDS = ("llama", "qwen3", "qwen3_moe", "gemma3_text")
+KINDS = ("llama", "qwen2", "qwen3", "qwen3_moe", "gemma3_text")
 
 
 def config(kind):
@@ -41,6 +41,12 @@ def tensors(model):
         shapes[name + ".weight"] = ([rows, columns], 0, gain / columns**0.5)
 
     gemma = model["model_type"] == "gemma3_text"
+    attention_bias, mlp_bias = model["attention_bias"], model.get("mlp_bias", False)
+
+    def linear(name, rows, columns, gain=1.0, biased=False):
+        matrix(name, rows, columns, gain)
+        if biased:
+            shapes[name + ".bias"] = ([rows], 0, 0.5)
 
     def norm(name, size):
         shapes[name + ".weight"] = ([size], 0 if gemma else 1, 0.2)
@@ -60,9 +66,9 @@ def tensors(model):
         for part, heads in (("q", model["num_attention_heads"]), ("k", model["num_key_value_heads"]),
                             ("v", model["num_key_value_heads"])):
             # Scores that differ: attention to all alike would hide a wrong key.
-            matrix(f"{name}self_attn.{part}_proj", heads * head, hidden, 2)
-        matrix(name + "self_attn.o_proj", hidden, model["num_attention_heads"] * head)
-        if model["model_type"] not in ("llama", "mistral"):
+            linear(f"{name}self_attn.{part}_proj", heads * head, hidden, 2, attention_bias or model["model_type"] == "qwen2")
+        linear(name + "self_attn.o_proj", hidden, model["num_attention_heads"] * head, 1, attention_bias)
+        if model["model_type"] in ("qwen3", "qwen3_moe", "gemma3_text"):
             norm(name + "self_attn.q_norm", head)
             norm(name + "self_attn.k_norm", head)
         mlps = [(name + "mlp.", model["intermediate_size"])]
@@ -70,9 +76,9 @@ def tensors(model):
             matrix(name + "mlp.gate", model["num_experts"], hidden, 2)
             mlps = [(f"{name}mlp.experts.{expert}.", model["moe_intermediate_size"]) for expert in range(model["num_experts"])]
         for mlp, inner in mlps:
-            matrix(mlp + "gate_proj", inner, hidden)
-            matrix(mlp + "up_proj", inner, hidden)
-            matrix(mlp + "down_proj", hidden, inner)
+            linear(mlp + "gate_proj", inner, hidden, 1, mlp_bias)
+            linear(mlp + "up_proj", inner, hidden, 1, mlp_bias)
+            linear(mlp + "down_proj", hidden, inner, 1, mlp_bias)
     return shapes
 
 

@@ -33,6 +33,8 @@ check.check(program, models["qwen3_moe"], ["--device", "virtual:gfx1100", "--pag
 # Other positions, other heads, weights in several files.
 for name, changes in (("yarn", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}}),
                       ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+                      ("biases", {"attention_bias": True, "mlp_bias": True}),
+                      ("gelu", {"hidden_act": "gelu"}),
                       ("mistral", {"model_type": "mistral", "sliding_window": 20, "layer_types": ["sliding_attention"] * 2}),
                       ("heads", {"num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 16, "rope_scaling": None})):
     path = os.path.join(folder, name)

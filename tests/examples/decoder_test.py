@@ -112,7 +112,9 @@ def test_wrong_models_are_refused():
     broken("type 'gpt2'", model_type="gpt2")
     broken("has the activation 'relu'", hidden_act="relu")
     broken("knows silu for experts", kind="qwen3_moe", hidden_act="gelu")
-    broken("with attention_bias", attention_bias=True)
+    broken("mlp_bias of experts", kind="qwen3_moe", mlp_bias=True)
+    broken("has no tensor 'model.layers.0.self_attn.q_proj.bias'", attention_bias=True)
+    broken("has no tensor 'model.layers.0.self_attn.q_proj.bias'", model_type="qwen2")
     for name, value in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0), ("use_bidirectional_attention", True)):
         broken(f"with {name}", kind="gemma3_text", **{name: value})
     broken("layers with windows, and no sliding_window above 0", kind="qwen3", use_sliding_window=True, max_window_layers=1)
