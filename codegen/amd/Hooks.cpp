@@ -85,12 +85,12 @@ public:
     return b.CreateIntrinsic(Intrinsic::amdgcn_ds_bpermute, {b.CreateShl(from, 2), value});
   }
 
-  Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
+  Value *load(IRBuilder<> &b, const ThreadAccess &access, Type *type, Value *other) const override {
     return access.offset ? bufferLoad(b, access, type, other)
                          : loadUnderBranch(b, access, type, other);
   }
 
-  void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
+  void store(IRBuilder<> &b, const ThreadAccess &access, Value *value) const override {
     if (access.offset)
       bufferStore(b, access, value);
     else
@@ -220,7 +220,7 @@ private:
   }
 
   /// What is masked off goes beyond the buffer: it reads zero there, and writes nothing.
-  static Value *offsetInBuffer(IRBuilder<> &b, const GlobalAccess &access) {
+  static Value *offsetInBuffer(IRBuilder<> &b, const ThreadAccess &access) {
     Value *beyond = b.getInt32(uint32_t(pseudo::amdBufferBytes));
     return access.predicate ? b.CreateSelect(access.predicate, access.offset, beyond)
                             : access.offset;
@@ -233,7 +233,7 @@ private:
     return bits <= 32 ? type : FixedVectorType::get(word, bits / 32);
   }
 
-  Value *bufferLoad(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const {
+  Value *bufferLoad(IRBuilder<> &b, const ThreadAccess &access, Type *type, Value *other) const {
     Value *zero = b.getInt32(0);
     CallInst *load =
         b.CreateIntrinsic(Intrinsic::amdgcn_raw_ptr_buffer_load, {bufferTypeOf(type)},
@@ -245,7 +245,7 @@ private:
     return b.CreateSelect(access.predicate, value, other);
   }
 
-  void bufferStore(IRBuilder<> &b, const GlobalAccess &access, Value *value) const {
+  void bufferStore(IRBuilder<> &b, const ThreadAccess &access, Value *value) const {
     Type *type = bufferTypeOf(value->getType());
     Value *zero = b.getInt32(0);
     CallInst *store =

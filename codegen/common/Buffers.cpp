@@ -123,7 +123,7 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
   Registers *masks = op.getMask() ? &emitter.registers(op.getMask()) : nullptr;
   SharedPlaces places(emitter, layout, shared, elementBytes, emitter.scalar(op.getBuffer()));
   ArrayRef<unsigned> first = emitter.firstCopies(layout);
-  GlobalAccess access;
+  ThreadAccess access;
   access.align = llvm::Align(bytes);
   access.cache = op.getCache();
   access.eviction = op.getEviction();

@@ -325,7 +325,7 @@ public:
       llvm::IRBuilder<> &b = emitter.b;
       llvm::Value *value = reader.get(reg);
       if (isFp8(element))
-        value = widen(b, value, SmallFloat::of(element));
+        value = widen(b, value, FloatFormat::of(element));
       number = type->isIntegerTy() ? b.CreateSExt(value, type) : b.CreateFPCast(value, type);
     }
     return number;

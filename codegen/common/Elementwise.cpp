@@ -337,7 +337,7 @@ KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
           return [this, isSigned](Args v) { return integerToBF16(b, v[0], isSigned); };
         if (!toSmall)
           return cast(isSigned ? Cast::SIToFP : Cast::UIToFP);
-        SmallFloat kind = SmallFloat::of(toType);
+        FloatFormat kind = FloatFormat::of(toType);
         return [this, kind, isSigned](Args v) {
           llvm::Type *wide = b.getFloatTy();
           return narrow(b, isSigned ? b.CreateSIToFP(v[0], wide) : b.CreateUIToFP(v[0], wide), kind,
@@ -349,7 +349,7 @@ KernelEmitter::Elementwise KernelEmitter::conversion(Operation &op) {
         return [this, isSigned, fromType, fromSmall, to](Args v) {
           llvm::Value *x = v[0];
           if (fromSmall)
-            x = widen(b, x, SmallFloat::of(fromType));
+            x = widen(b, x, FloatFormat::of(fromType));
           else if (!x->getType()->isDoubleTy())
             x = b.CreateFPExt(x, b.getFloatTy());
           return floatToInteger(b, hooks, x, to, isSigned);

@@ -30,7 +30,7 @@ struct KernelEmitter::Places {
       : Places(emitter, op.getBase(), op.getOffsets()) {}
 
   /// Says where one register's element is.
-  void set(KernelEmitter &emitter, GlobalAccess &access, unsigned reg) const {
+  void set(KernelEmitter &emitter, ThreadAccess &access, unsigned reg) const {
     llvm::Value *place = emitter.registers(tile)[reg];
     access.pointer = base ? base : place;
     if (base)
@@ -68,7 +68,7 @@ template <typename Op> LogicalResult KernelEmitter::emitLoad(Op op) {
   ArrayRef<unsigned> first;
   if (shape.layout)
     first = firstCopies(*shape.layout);
-  GlobalAccess access;
+  ThreadAccess access;
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();
   access.eviction = op.getEviction();
@@ -116,7 +116,7 @@ template <typename Op> void KernelEmitter::emitStore(Op op) {
   if (shape.layout)
     first = firstCopies(*shape.layout);
   llvm::Value *writer = isWriter(op.getValue().getType());
-  GlobalAccess access;
+  ThreadAccess access;
   access.align = llvm::Align(shape.bytes);
   access.cache = op.getCache();
   access.eviction = op.getEviction();

@@ -7,19 +7,20 @@ using namespace llvm;
 
 namespace sectile {
 
-SmallFloat SmallFloat::of(mlir::Type type) {
-  return TypeSwitch<mlir::Type, SmallFloat>(type)
-      .Case<mlir::Float16Type>([](auto) { return SmallFloat{16, 10, 15, true, true, 0x7bff}; })
-      .Case<mlir::BFloat16Type>([](auto) { return SmallFloat{16, 7, 127, true, true, 0x7f7f}; })
-      .Case<mlir::Float8E4M3FNType>([](auto) { return SmallFloat{8, 3, 7, false, true, 0x7e}; })
-      .Case<mlir::Float8E5M2Type>([](auto) { return SmallFloat{8, 2, 15, true, true, 0x7b}; })
-      .Case<mlir::Float8E4M3FNUZType>([](auto) { return SmallFloat{8, 3, 8, false, false, 0x7f}; })
-      .Case<mlir::Float8E5M2FNUZType>([](auto) { return SmallFloat{8, 2, 16, false, false, 0x7f}; })
+FloatFormat FloatFormat::of(mlir::Type type) {
+  return TypeSwitch<mlir::Type, FloatFormat>(type)
+      .Case<mlir::Float16Type>([](auto) { return FloatFormat{16, 10, 15, true, true, 0x7bff}; })
+      .Case<mlir::BFloat16Type>([](auto) { return FloatFormat{16, 7, 127, true, true, 0x7f7f}; })
+      .Case<mlir::Float8E4M3FNType>([](auto) { return FloatFormat{8, 3, 7, false, true, 0x7e}; })
+      .Case<mlir::Float8E5M2Type>([](auto) { return FloatFormat{8, 2, 15, true, true, 0x7b}; })
+      .Case<mlir::Float8E4M3FNUZType>([](auto) { return FloatFormat{8, 3, 8, false, false, 0x7f}; })
+      .Case<mlir::Float8E5M2FNUZType>(
+          [](auto) { return FloatFormat{8, 2, 16, false, false, 0x7f}; })
       .Case<mlir::Float8E4M3B11FNUZType>(
-          [](auto) { return SmallFloat{8, 3, 11, false, false, 0x7f}; });
+          [](auto) { return FloatFormat{8, 3, 11, false, false, 0x7f}; });
 }
 
-Value *widen(IRBuilder<> &b, Value *bits, SmallFloat format) {
+Value *widen(IRBuilder<> &b, Value *bits, FloatFormat format) {
   Value *wide = b.CreateZExt(bits, b.getInt32Ty());
   Value *magnitude = b.CreateAnd(wide, format.sign() - 1);
   Value *sign = b.CreateShl(b.CreateAnd(wide, format.sign()), 32 - format.bits);
@@ -41,7 +42,7 @@ Value *widen(IRBuilder<> &b, Value *bits, SmallFloat format) {
   return b.CreateBitCast(b.CreateOr(valueBits, sign), b.getFloatTy());
 }
 
-Value *narrow(IRBuilder<> &b, Value *x, SmallFloat format, FloatRounding how) {
+Value *narrow(IRBuilder<> &b, Value *x, FloatFormat format, FloatRounding how) {
   bool nearest = how.rounding == tile::Rounding::NearestEven;
   Value *bits = b.CreateBitCast(x, b.getInt32Ty());
   Value *magnitude = b.CreateAnd(bits, 0x7fffffff);
@@ -119,7 +120,7 @@ Value *saturated(IRBuilder<> &b, Value *x) {
 Value *convertFloat(IRBuilder<> &b, Value *x, mlir::Type from, mlir::Type to, FloatRounding how) {
   bool nearest = how.rounding == tile::Rounding::NearestEven;
   if (isFp8(from))
-    x = widen(b, x, SmallFloat::of(from));
+    x = widen(b, x, FloatFormat::of(from));
   else if (from.getIntOrFloatBitWidth() < 32)
     x = b.CreateFPExt(x, b.getFloatTy());
   // Of f16 and bf16 neither holds the other.
@@ -139,7 +140,7 @@ Value *convertFloat(IRBuilder<> &b, Value *x, mlir::Type from, mlir::Type to, Fl
     x = narrowDouble(b, x, /*odd=*/nearest);
   if (to.isF32())
     return how.saturate ? saturated(b, x) : x;
-  Value *bits = narrow(b, x, SmallFloat::of(to), how);
+  Value *bits = narrow(b, x, FloatFormat::of(to), how);
   return isFp8(to) ? bits : b.CreateBitCast(bits, to.isF16() ? b.getHalfTy() : b.getBFloatTy());
 }
 

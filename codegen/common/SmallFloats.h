@@ -15,14 +15,14 @@ inline bool isFp8(mlir::Type type) {
 }
 
 /// A float of 8 or 16 bits: one sign bit, then exponent and mantissa.
-struct SmallFloat {
+struct FloatFormat {
   unsigned bits, mantissaBits;
   int bias;
   bool hasInfinity;  ///< and NaNs above it
   bool hasMinusZero; ///< else its code is the only NaN
   uint32_t largest;  ///< code of the largest finite value; the next is infinity, or NaN without one
 
-  static SmallFloat of(mlir::Type type);
+  static FloatFormat of(mlir::Type type);
   uint32_t sign() const { return 1u << (bits - 1); }
   uint32_t nan() const {
     return hasInfinity ? (largest + 1) | 1u << (mantissaBits - 1) : largest + 1;
@@ -30,7 +30,7 @@ struct SmallFloat {
 };
 
 /// The bits of an 8-bit float as f32: exact.
-llvm::Value *widen(llvm::IRBuilder<> &b, llvm::Value *bits, SmallFloat format);
+llvm::Value *widen(llvm::IRBuilder<> &b, llvm::Value *bits, FloatFormat format);
 
 /// How a conversion rounds, and what becomes of numbers that are too large.
 struct FloatRounding {
@@ -40,7 +40,7 @@ struct FloatRounding {
 
 /// The bits of an f32 in a small format. Too large a number becomes infinity, or NaN without one;
 /// with `saturate` (`satfinite` to the chips) the largest of its sign, infinity too.
-llvm::Value *narrow(llvm::IRBuilder<> &b, llvm::Value *x, SmallFloat format, FloatRounding how);
+llvm::Value *narrow(llvm::IRBuilder<> &b, llvm::Value *x, FloatFormat format, FloatRounding how);
 
 /// Between any two float types, rounded once; 8-bit floats are an i8.
 llvm::Value *convertFloat(llvm::IRBuilder<> &b, llvm::Value *x, mlir::Type from, mlir::Type to,

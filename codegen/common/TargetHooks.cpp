@@ -18,7 +18,7 @@ std::unique_ptr<TargetHooks> TargetHooks::create(const Target &target) {
   llvm_unreachable("a vendor without hooks");
 }
 
-void TargetHooks::asyncCopy(IRBuilder<> &, const GlobalAccess &, Value *, unsigned) const {
+void TargetHooks::asyncCopy(IRBuilder<> &, const ThreadAccess &, Value *, unsigned) const {
   llvm_unreachable("asynchronous copies on a target that has none");
 }
 void TargetHooks::asyncCommit(IRBuilder<> &) const {
@@ -155,7 +155,7 @@ Value *TargetHooks::valueUnderBranch(IRBuilder<> &b, Value *predicate, function_
   return result;
 }
 
-Instruction *TargetHooks::hinted(IRBuilder<> &b, const GlobalAccess &access,
+Instruction *TargetHooks::hinted(IRBuilder<> &b, const ThreadAccess &access,
                                  Instruction *instruction) {
   if (access.cache == tile::Cache::Streaming || access.eviction == tile::Eviction::First)
     instruction->setMetadata(LLVMContext::MD_nontemporal,
@@ -163,7 +163,7 @@ Instruction *TargetHooks::hinted(IRBuilder<> &b, const GlobalAccess &access,
   return instruction;
 }
 
-Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Type *type,
+Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const ThreadAccess &access, Type *type,
                                     Value *other) {
   return valueUnderBranch(
       b, access.predicate,
@@ -174,7 +174,7 @@ Value *TargetHooks::loadUnderBranch(IRBuilder<> &b, const GlobalAccess &access, 
       other);
 }
 
-void TargetHooks::storeUnderBranch(IRBuilder<> &b, const GlobalAccess &access, Value *value) {
+void TargetHooks::storeUnderBranch(IRBuilder<> &b, const ThreadAccess &access, Value *value) {
   auto store = [&] {
     hinted(b, access, b.CreateAlignedStore(value, access.pointer, access.align, access.isVolatile));
   };

@@ -13,7 +13,7 @@
 namespace sectile {
 
 /// One access of one thread to global memory.
-struct GlobalAccess {
+struct ThreadAccess {
   llvm::Value *pointer = nullptr;
   /// Bytes from the pointer, which all threads have in common, as an i32 from 0 to 2^31 - 1; what
   /// it is where the predicate is false does not matter. nullptr: at the pointer.
@@ -88,9 +88,9 @@ public:
 
   /// Reads a `type` (an integer or a vector of them, 8 to 128 bits); `other` where the predicate is
   /// false.
-  virtual llvm::Value *load(llvm::IRBuilder<> &b, const GlobalAccess &access, llvm::Type *type,
+  virtual llvm::Value *load(llvm::IRBuilder<> &b, const ThreadAccess &access, llvm::Type *type,
                             llvm::Value *other) const = 0;
-  virtual void store(llvm::IRBuilder<> &b, const GlobalAccess &access,
+  virtual void store(llvm::IRBuilder<> &b, const ThreadAccess &access,
                      llvm::Value *value) const = 0;
 
   /// Combines memory with a number, or a vector of two 16-bit floats each by itself, as one; gives
@@ -112,7 +112,7 @@ public:
 
   /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
   /// Only for targets with Target::asyncCopy, as the next two.
-  virtual void asyncCopy(llvm::IRBuilder<> &b, const GlobalAccess &from, llvm::Value *to,
+  virtual void asyncCopy(llvm::IRBuilder<> &b, const ThreadAccess &from, llvm::Value *to,
                          unsigned bytes) const;
   virtual void asyncCommit(llvm::IRBuilder<> &b) const;
   virtual void asyncWait(llvm::IRBuilder<> &b, unsigned pending) const;
@@ -230,12 +230,12 @@ protected:
                                        llvm::function_ref<llvm::Value *()> then,
                                        llvm::Value *otherwise);
   /// A plain load or store under a branch on the predicate.
-  static llvm::Value *loadUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
+  static llvm::Value *loadUnderBranch(llvm::IRBuilder<> &b, const ThreadAccess &access,
                                       llvm::Type *type, llvm::Value *other);
-  static void storeUnderBranch(llvm::IRBuilder<> &b, const GlobalAccess &access,
+  static void storeUnderBranch(llvm::IRBuilder<> &b, const ThreadAccess &access,
                                llvm::Value *value);
   /// Gives the instruction LLVM's one hint: what is used once need not stay in the caches.
-  static llvm::Instruction *hinted(llvm::IRBuilder<> &b, const GlobalAccess &access,
+  static llvm::Instruction *hinted(llvm::IRBuilder<> &b, const ThreadAccess &access,
                                    llvm::Instruction *instruction);
 };
 

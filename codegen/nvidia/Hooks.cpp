@@ -95,7 +95,7 @@ public:
 
   // Predicated instructions instead of branches: a tile has many accesses, each with a mask of its
   // own, and as many branches would take the compiler's freedom to move what is between them.
-  Value *load(IRBuilder<> &b, const GlobalAccess &access, Type *type, Value *other) const override {
+  Value *load(IRBuilder<> &b, const ThreadAccess &access, Type *type, Value *other) const override {
     if (!access.predicate && access.isPlain())
       return loadUnderBranch(b, access, type, other);
     return pseudo(b, pseudo::nvLoad + typeName(type) + "." + Twine(hintsOf(access)), type,
@@ -104,7 +104,7 @@ public:
                   /*writes=*/access.isVolatile);
   }
 
-  void store(IRBuilder<> &b, const GlobalAccess &access, Value *value) const override {
+  void store(IRBuilder<> &b, const ThreadAccess &access, Value *value) const override {
     if (!access.predicate && access.isPlain())
       return storeUnderBranch(b, access, value);
     pseudo(b, pseudo::nvStore + typeName(value->getType()) + "." + Twine(hintsOf(access)),
@@ -144,7 +144,7 @@ public:
       control(b, pseudo::nvLaunchDependents);
   }
 
-  void asyncCopy(IRBuilder<> &b, const GlobalAccess &from, Value *to,
+  void asyncCopy(IRBuilder<> &b, const ThreadAccess &from, Value *to,
                  unsigned bytes) const override {
     bool throughL1 = from.cache == tile::Cache::AllLevels;
     Intrinsic::ID id = bytes == 4   ? Intrinsic::nvvm_cp_async_ca_shared_global_4_s
@@ -381,7 +381,7 @@ private:
   Value *updateInLoop(IRBuilder<> &b, const AtomicAccess &access, tile::AtomicKind kind,
                       Value *value) const {
     Type *type = value->getType(), *bits = b.getIntNTy(type->getPrimitiveSizeInBits());
-    GlobalAccess guess;
+    ThreadAccess guess;
     guess.pointer = access.pointer;
     guess.isVolatile = true;
     Value *first = load(b, guess, bits, nullptr);
@@ -436,7 +436,7 @@ private:
     return predicate ? predicate : b.getTrue();
   }
 
-  static uint32_t hintsOf(const GlobalAccess &access) {
+  static uint32_t hintsOf(const ThreadAccess &access) {
     return pseudo::packHints(uint32_t(access.cache), uint32_t(access.eviction), access.isVolatile);
   }
 

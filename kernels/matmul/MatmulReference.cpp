@@ -7,7 +7,7 @@
 using namespace sectile;
 
 HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
-                                   const MatmulOptions &options, Arithmetic arithmetic) {
+                                   const MatmulReferenceOptions &options, Arithmetic arithmetic) {
   const std::int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
   return with_arithmetic(a.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;

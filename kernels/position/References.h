@@ -27,7 +27,7 @@ struct FrequencyScaling {
   // What rotated numbers are multiplied by.
   double magnitude() const;
 };
-struct RopeOptions {
+struct RotationOptions {
   bool interleaved = false;
   double theta = 10000;
   std::int64_t rotary = 0; // how many of the dims rotate
@@ -37,8 +37,8 @@ struct RopeOptions {
   FrequencyScaling scaling = {};
 };
 // x [B, H, S, D], positions [B, S] or empty.
-HostArray ropeReference(const HostArray &x, const HostArray &positions, const RopeOptions &options,
-                        Arithmetic arithmetic);
+HostArray ropeReference(const HostArray &x, const HostArray &positions,
+                        const RotationOptions &options, Arithmetic arithmetic);
 
 struct AddPositionsOptions {
   double scale = 1, eps = 1e-5, theta = 10000;

@@ -72,8 +72,8 @@ Kernel rope{
                                : rotatedAt(block * config.m + arange(0, config.m) + a.offset));
     }};
 
-RopeOptions optionsOf(const Invocation &call, bool back) {
-  RopeOptions options = ropeOptions(call);
+RotationOptions optionsOf(const Invocation &call, bool back) {
+  RotationOptions options = ropeOptions(call);
   options.offset = call.options.integer("offset");
   options.back = back;
   if (!options.scaling.length && !call.has("positions"))
@@ -116,7 +116,7 @@ KernelSpec makeSpec(bool back) {
   };
   spec.reference = [back](const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic) {
-    const RopeOptions options = optionsOf(call, back);
+    const RotationOptions options = optionsOf(call, back);
     return std::vector{ropeReference(inputs[0], inputs[1], options, arithmetic)};
   };
   if (back)
@@ -165,7 +165,7 @@ Config sectile::rowTiles(std::int64_t batches, std::int64_t heads, std::int64_t 
 }
 
 void sectile::rotateRows(Use &use, const AnyTensor &x, const AnyTensor &y,
-                         const RopeOptions &options, const Config &tiles,
+                         const RotationOptions &options, const Config &tiles,
                          const std::optional<Tensor<std::int32_t, 2>> &positions) {
   RopeConfig config;
   for_each_field(config, [&](std::string_view name, auto &value) {

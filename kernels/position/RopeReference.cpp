@@ -13,7 +13,7 @@ template <class Numbers> class Row {
 public:
   using Number = typename Numbers::Number;
 
-  Row(const Numbers &numbers, const RopeOptions &options, Number *row, std::int64_t position)
+  Row(const Numbers &numbers, const RotationOptions &options, Number *row, std::int64_t position)
       : numbers(numbers), options(options), row(row), position(position) {}
 
   // As unfused kernels have it: the frequency, the angle and its sine each in Number.
@@ -99,7 +99,7 @@ private:
   }
 
   const Numbers &numbers;
-  const RopeOptions &options;
+  const RotationOptions &options;
   Number *row;
   std::int64_t position;
 };
@@ -107,7 +107,7 @@ private:
 } // namespace
 
 HostArray sectile::ropeReference(const HostArray &x, const HostArray &positions,
-                                 const RopeOptions &options, Arithmetic arithmetic) {
+                                 const RotationOptions &options, Arithmetic arithmetic) {
   const std::int64_t heads = x.shape[1], length = x.shape[2], dims = x.shape[3];
   return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x);

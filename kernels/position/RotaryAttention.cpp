@@ -31,8 +31,8 @@ std::optional<Nearness> nearness(const Invocation &call) {
 }
 
 // How rows are rotated, the first of which has position `first`; `back`: their gradients.
-RopeOptions rotation(const Invocation &call, std::int64_t first, bool back = false) {
-  RopeOptions result = ropeOptions(call);
+RotationOptions rotation(const Invocation &call, std::int64_t first, bool back = false) {
+  RotationOptions result = ropeOptions(call);
   result.offset = first;
   result.back = back;
   if (!result.scaling.length)
@@ -50,16 +50,16 @@ RopeOptions rotation(const Invocation &call, std::int64_t first, bool back = fal
                           .boostDecay = number("boost_decay")};
   return result;
 }
-RopeOptions queryRotation(const Invocation &call, bool back = false) {
+RotationOptions queryRotation(const Invocation &call, bool back = false) {
   return rotation(call, call.extent("Sk") - call.extent("Sq"), back);
 }
 
-void rotate(Use &use, const AnyTensor &from, const AnyTensor &to, const RopeOptions &options) {
+void rotate(Use &use, const AnyTensor &from, const AnyTensor &to, const RotationOptions &options) {
   const auto &extents = from.extents;
   rotateRows(use, from, to, options, rowTiles(extents[0], extents[1], extents[2], extents[3]));
 }
 // In scratch memory.
-AnyTensor rotated(Use &use, const AnyTensor &rows, const RopeOptions &options) {
+AnyTensor rotated(Use &use, const AnyTensor &rows, const RotationOptions &options) {
   // Without queries nothing depends on keys. Nor is there a launch between the one that would turn
   // them and the loop that reads them ahead of its wait.
   if (use.extent("Sq") == 0 || use.extent("Hq") == 0)

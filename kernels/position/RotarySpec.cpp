@@ -39,7 +39,7 @@ std::vector<OptionRow> sectile::rotationOptions() {
            "no positions"}};
 }
 
-void sectile::checkRotation(const Invocation &call, const RopeOptions &options) {
+void sectile::checkRotation(const Invocation &call, const RotationOptions &options) {
   const std::int64_t dims = call.extent("D");
   if (options.rotary < 2 || options.rotary > dims || options.rotary % 2)
     refuse(call, "rotary is " + std::to_string(options.rotary) +
@@ -67,7 +67,7 @@ void sectile::checkRotation(const Invocation &call, const RopeOptions &options) 
                  "not tell: give it as option 'length'");
 }
 
-RopeOptions sectile::ropeOptions(const Invocation &call) {
+RotationOptions sectile::ropeOptions(const Invocation &call) {
   const OptionValues &options = call.options;
   FrequencyScaling scaling{.factor = options.number("factor"),
                            .original = static_cast<double>(options.integer("original_length")),
@@ -101,7 +101,7 @@ double FrequencyScaling::magnitude() const {
   return kind == yarn ? attentionFactor.value_or(0.1 * std::log(factor) + 1) : 1;
 }
 
-RotaryValues sectile::rotaryValues(const RopeOptions &options) {
+RotaryValues sectile::rotaryValues(const RotationOptions &options) {
   const FrequencyScaling &scaling = options.scaling;
   RotaryValues values{.step = frequencyStep(options.theta, options.rotary),
                       .magnitude = scaling.magnitude()};

@@ -21,12 +21,12 @@ struct LayerNormResult {
 LayerNormResult layerNormReference(const HostArray &x, const HostArray &w, const HostArray &b,
                                    double eps, Arithmetic arithmetic);
 
-struct MatmulOptions {
+struct MatmulReferenceOptions {
   bool tf32 = false; // for Arithmetic::own: operands cut to tf32, as tensor cores do
 };
 // c[M, N] = a[M, K] b[K, N]
-HostArray matmulReference(const HostArray &a, const HostArray &b, const MatmulOptions &options,
-                          Arithmetic arithmetic);
+HostArray matmulReference(const HostArray &a, const HostArray &b,
+                          const MatmulReferenceOptions &options, Arithmetic arithmetic);
 
 // A factor of scores, base + peak e^(-decay d), of a query and a key that are d places apart.
 struct Nearness {

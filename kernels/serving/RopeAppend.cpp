@@ -131,8 +131,8 @@ Kernel ropeAppend{
     }};
 
 // With a table, what only it says: how many dims rotate.
-RopeOptions optionsOf(const Invocation &call) {
-  RopeOptions options = ropeOptions(call);
+RotationOptions optionsOf(const Invocation &call) {
+  RotationOptions options = ropeOptions(call);
   if (call.has("cos_sin"))
     options.rotary = call.extent("R");
   return options;
@@ -187,7 +187,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
     return call.has(name) ? &in[call.index(name)] : nullptr;
   };
   const HostArray &positions = in[call.index("positions")], &slots = in[call.index("slots")];
-  const RopeOptions options = optionsOf(call);
+  const RotationOptions options = optionsOf(call);
   const auto rotated = [&](HostArray rows, const HostArray *weight) {
     if (weight)
       rows = rmsNormReference(rows, movedWeight(*weight, call.options.number("weight_offset")),
@@ -272,7 +272,7 @@ KernelSpec sectile::ropeAppendSpec() {
   configureAppend(
       spec, [](const Invocation &call) { return call.extent("Hq") + 2 * call.extent("Hkv"); });
   spec.apply = [](Use &use) {
-    const RopeOptions options = optionsOf(use.call);
+    const RotationOptions options = optionsOf(use.call);
     const RotaryValues rotation = rotaryValues(options);
     auto chosen = use.config_as<RopeAppendConfig>();
     chosen.page = static_cast<int>(use.extent("page"));

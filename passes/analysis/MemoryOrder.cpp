@@ -53,7 +53,7 @@ bool writesNothing(Operation *op) {
 
 bool isAtomic(Operation *op) { return orderOfAtomic(op).has_value(); }
 
-MemoryOrder memoryOrderOf(Operation *op) {
+OrderingEffects memoryOrderOf(Operation *op) {
   if (std::optional<tile::Order> order = orderOfAtomic(op)) {
     const bool both = order == tile::Order::AcquireRelease;
     return {.releases = both || order == tile::Order::Release,
@@ -75,7 +75,7 @@ MemoryOrder memoryOrderOf(Operation *op) {
 std::pair<bool, bool> meetsAround(Operation *op) {
   if (!isa<tile::AtomicRMWOp, tile::AtomicCasOp>(op))
     return {false, false};
-  const MemoryOrder order = memoryOrderOf(op);
+  const OrderingEffects order = memoryOrderOf(op);
   return {order.releases, order.acquires};
 }
 

@@ -10,7 +10,7 @@ namespace sectile {
 class AddressAnalysis;
 
 /// What an operation orders besides its own access, without the operations in it.
-struct MemoryOrder {
+struct OrderingEffects {
   /// Accesses before it are done by then: others may learn that they are.
   bool releases = false;
   /// Accesses after it see what other programs released, or other threads of this one wrote.
@@ -20,7 +20,7 @@ struct MemoryOrder {
 
   explicit operator bool() const { return releases || acquires || awaitsLaunches; }
 };
-MemoryOrder memoryOrderOf(mlir::Operation *op);
+OrderingEffects memoryOrderOf(mlir::Operation *op);
 bool isAtomic(mlir::Operation *op);
 
 /// Whether the block's threads meet before an atomic operation, and after it: the barriers are its

@@ -70,7 +70,7 @@ bool isUnordered(tile::AtomicBlockOp atomic) {
 /// Whether an operation releases what this program did to other programs, or acquires what they
 /// did. No store can come too late for the wait for the launches ahead.
 bool ordersStores(Operation *op) {
-  const MemoryOrder order = memoryOrderOf(op);
+  const OrderingEffects order = memoryOrderOf(op);
   return order.releases || order.acquires;
 }
 

@@ -387,7 +387,7 @@ struct PartitionWarps : sectile::impl::PartitionWarpsBase<PartitionWarps> {
 /// launch of the kernel.
 static std::string whyNotWithout(Operation *order, ArrayRef<Operation *> operations,
                                  AddressAnalysis &addresses) {
-  const MemoryOrder what = memoryOrderOf(order);
+  const OrderingEffects what = memoryOrderOf(order);
   if (what.awaitsLaunches && !isa<func::FuncOp>(order->getParentOp()))
     return "the kernel waits for the launch ahead in a branch or a loop";
   auto follows = [&](Operation *op) { return mustFollow(op, order, addresses); };

@@ -273,7 +273,7 @@ TEST(RopeReference, ByHand) {
   const std::vector<double> x{1, 0, 0, 1};
   const HostArray rows(DType::float64, {1, 1, 1, 4}, x);
   const double c = std::cos(3.0), s = std::sin(3.0), c1 = std::cos(0.3), s1 = std::sin(0.3);
-  RopeOptions options{false, 100, 4, 3, false};
+  RotationOptions options{false, 100, 4, 3, false};
   // Half: pairs (0, 2) by 3 and (1, 3) by 3 / sqrt(100).
   EXPECT_THAT(ropeReference(rows, {}, options, Arithmetic::exact).to_double(),
               testing::Pointwise(testing::DoubleNear(1e-12), {c, -s1, s, c1}));
@@ -302,7 +302,7 @@ TEST(RopeReference, RampsOfYarn) {
   EXPECT_NEAR(scaling.magnitude(), 1.138629, 1e-6);
   std::vector<double> x(128, 0.0);
   std::fill_n(x.begin(), 64, 1.0);
-  const RopeOptions options{.rotary = 128, .offset = 1, .scaling = scaling};
+  const RotationOptions options{.rotary = 128, .offset = 1, .scaling = scaling};
   const auto y =
       ropeReference(HostArray(DType::float64, {1, 1, 1, 128}, x), {}, options, Arithmetic::exact)
           .to_double();
