@@ -379,8 +379,16 @@ Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
                              : call.extent("T") <= 32          ? 32
                                                                : 64;
+  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle.
+  std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
+  if (chunk == 64 && width <= 128) {
+    const std::int64_t states = call.extent("N") * call.extent("Hv"), values = call.extent("V"),
+                       least = multiprocessors(target) * 9 / 10;
+    for (dv = 128; dv > 16 && (dv >= 2 * values || states * ceilDiv(values, dv) < least);)
+      dv /= 2;
+  }
   return {{"chunk", chunk},
-          {"dv", width > 128 && chunk < 64 ? 16 : 32},
+          {"dv", dv},
           {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
           {"chunk_warps", chunk < 64 ? 2 : 4}};
