@@ -379,12 +379,14 @@ Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
                              : call.extent("T") <= 32          ? 32
                                                                : 64;
-  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle.
+  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. Those of
+  // f16 are kept more exactly than bf16's, for which 128 columns take too many registers.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
   if (chunk == 64 && width <= 128) {
     const std::int64_t states = call.extent("N") * call.extent("Hv"), values = call.extent("V"),
                        least = multiprocessors(target) * 9 / 10;
-    for (dv = 128; dv > 16 && (dv >= 2 * values || states * ceilDiv(values, dv) < least);)
+    for (dv = dtype == DType::bfloat16 ? 128 : 64;
+         dv > 16 && (dv >= 2 * values || states * ceilDiv(values, dv) < least);)
       dv /= 2;
   }
   return {{"chunk", chunk},
