@@ -157,7 +157,8 @@ Config sectile::rowTiles(std::int64_t batches, std::int64_t heads, std::int64_t 
                m = std::clamp<std::int64_t>(most / (together * width), 1, 64);
   while (m > 1 && (m >= 2 * rows || batches * ceilDiv(heads, together) * ceilDiv(rows, m) < enough))
     m /= 2;
-  while (together < std::min<std::int64_t>(heads, 8) && together * m * width < wanted)
+  while (together < std::min<std::int64_t>(heads, 8) && together * m * width < wanted &&
+         batches * ceilDiv(heads, 2 * together) * ceilDiv(rows, m) >= enough)
     together *= 2;
   while (m * together * dims < least)
     m *= 2;

@@ -379,8 +379,8 @@ Config defaults(const Invocation &call, const std::string &target) {
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
                              : call.extent("T") <= 32          ? 32
                                                                : 64;
-  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. Those of
-  // f16 are kept more exactly than bf16's, for which 128 columns take too many registers.
+  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. In f16,
+  // where states enter products more exactly, 128 columns take more registers than there are.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
   if (chunk == 64 && width <= 128) {
     const std::int64_t states = call.extent("N") * call.extent("Hv"), values = call.extent("V"),
