@@ -14,7 +14,7 @@ cases = [
     ("// expect: undeclared|not declared\n// only: .y.\nint x = y + z;\n", "another error than"),
     ("// expect: undeclared|not\n// declared\nint x = y;\n", "goes on in the next line"),
 ]
-with tempfile.TemporaryDirectory() as folder:
+with tempfile.TemporaryDirectory(prefix="only y in the path ") as folder:
     for number, (text, reason) in enumerate(cases):
         path = os.path.join(folder, f"case{number}.cpp")
         with open(path, "w") as file:
