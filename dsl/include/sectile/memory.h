@@ -76,6 +76,17 @@ public:
     return detail::shapeOf(value_, where);
   }
 
+  // Not of the language: each says what is.
+  template <class I>
+  __attribute__((unavailable("write sc::load(p + i) to read, sc::store(p + i, value) to write"))) //
+  Tile<value_type> operator[](const I &) const {
+    return {};
+  }
+  __attribute__((unavailable("write sc::load(p) to read, sc::store(p, value) to write"))) //
+  Tile<value_type> operator*() const {
+    return {};
+  }
+
   explicit Ptr(const detail::Value &value) : value_(value) {}
   const detail::Value &handle() const { return value_; }
 
@@ -102,6 +113,26 @@ Tile<std::remove_const_t<T>> load(const Ptr<T> &ptr, Access access,
                                   detail::Location where = detail::Location::current()) {
   return load(ptr, detail::Operand(where), detail::Operand(where), access, where);
 }
+
+// Not of the language: each says what is.
+template <class T, class... A>
+__attribute__((unavailable("sc::load takes a pointer, as in sc::load(p + i, mask, other)"))) Tile<T>
+load(const Tile<T> &x, const A &...) {
+  return x;
+}
+template <class T, class... A>
+__attribute__((unavailable("a kernel's pointers are sc::Ptr<T>, not T *")))
+Tile<std::remove_cv_t<T>>
+load(T *, const A &...) {
+  return {};
+}
+template <class T, class... A>
+__attribute__((unavailable("a kernel's pointers are sc::Ptr<T>, not T *"))) void
+store(T *, const A &...) {}
+template <class A, class T, class... B>
+  requires(detail::Number<A> || std::same_as<A, Tile<typename A::value_type>>)
+__attribute__((unavailable("the pointer comes first: sc::store(p + i, value, mask)"))) void
+store(const A &, const Ptr<T> &, const B &...) {}
 
 // The value is converted to T, as by cast. Where the mask is false nothing is written.
 template <class T>

@@ -192,6 +192,23 @@ Tile<T> min(const Tile<T> &x, detail::Location where = detail::Location::current
   return detail::minOf(x, where);
 }
 
+// Not of the language: two numbers are compared by other names.
+#define SECTILE_NOT_OF_TWO(name, other)                                                            \
+  template <class T, class U>                                                                      \
+    requires(std::floating_point<U> || std::same_as<U, Tile<typename U::value_type>>)              \
+  __attribute__((unavailable("it reduces a tile along axes: write " other))) Tile<T> name(         \
+      const Tile<T> &x, const U &) {                                                               \
+    return x;                                                                                      \
+  }                                                                                                \
+  template <detail::Number A, class T>                                                             \
+  __attribute__((unavailable("it reduces a tile along axes: write " other))) Tile<T> name(         \
+      A, const Tile<T> &x) {                                                                       \
+    return x;                                                                                      \
+  }
+SECTILE_NOT_OF_TWO(max, "sc::maximum(a, b)")
+SECTILE_NOT_OF_TWO(min, "sc::minimum(a, b)")
+#undef SECTILE_NOT_OF_TWO
+
 // Whether some element, or every element, holds.
 inline Tile<bool> any(const Tile<bool> &x, detail::Axes axes) {
   return detail::reduceOurs(x, axes, [](auto a, auto b) { return a || b; });

@@ -141,6 +141,24 @@ public:
     return false;
   }
 
+  // Not of the language: each says what is.
+  template <detail::Number A, detail::Number... Extents>
+    requires(sizeof...(Extents) > 0)
+  __attribute__((unavailable("a tile's shape comes with its values: write sc::zeros<T>(m, n) or "
+                             "sc::full<T>(value, m, n)"))) //
+  Tile(A, Extents...) {}
+  template <class I>
+  __attribute__((unavailable(
+      "elements of a tile have no places while the kernel is traced: write sc::slice(x, axis, "
+      "begin, extent) for a part, sc::gather(x, indices, axis) for elements by index"))) //
+  Tile operator[](const I &) const {
+    return *this;
+  }
+  __attribute__((unavailable("write i += 1"))) Tile &operator++() { return *this; }
+  __attribute__((unavailable("write i += 1"))) Tile operator++(int) { return *this; }
+  __attribute__((unavailable("write i -= 1"))) Tile &operator--() { return *this; }
+  __attribute__((unavailable("write i -= 1"))) Tile operator--(int) { return *this; }
+
   static constexpr detail::Kind element_kind = kind;
   explicit Tile(const detail::Value &value) : value_(value) {}
   const detail::Value &handle() const { return value_; }
@@ -161,5 +179,24 @@ using Int = Tile<Index>;
 template <class T> using Scalar = Tile<T>;
 using Float = Tile<float>;
 using Bool = Tile<bool>;
+
+// Not of the language: a C++ variable is gone when the kernel runs.
+#define SECTILE_NOT_ON_NUMBERS(symbol)                                                             \
+  template <detail::Number A, class T>                                                             \
+  __attribute__((unavailable(                                                                      \
+      "a C++ variable cannot hold what the kernel computes: declare a traced one, such as "        \
+      "sc::Float sum = 0 or auto sums = sc::zeros<float>(n)"))) A &                                \
+  operator symbol(A &number, const Tile<T> &) {                                                    \
+    return number;                                                                                 \
+  }
+SECTILE_NOT_ON_NUMBERS(+=)
+SECTILE_NOT_ON_NUMBERS(-=)
+SECTILE_NOT_ON_NUMBERS(*=)
+SECTILE_NOT_ON_NUMBERS(/=)
+SECTILE_NOT_ON_NUMBERS(%=)
+SECTILE_NOT_ON_NUMBERS(&=)
+SECTILE_NOT_ON_NUMBERS(|=)
+SECTILE_NOT_ON_NUMBERS(^=)
+#undef SECTILE_NOT_ON_NUMBERS
 
 } // namespace sectile

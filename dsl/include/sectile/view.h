@@ -236,6 +236,21 @@ public:
   detail::NoTile<value_type> tile(E...) const {
     return {};
   }
+  // Not of the language: each says what is.
+  template <class I>
+  __attribute__((unavailable(
+      "a view is read and written in tiles: v.tile(m, n).load(i, j) and .store(i, j, x), or "
+      ".load_at(row, column) and .store_at(row, column, x) at any place"))) //
+  Tile<value_type> operator[](const I &) const {
+    return {};
+  }
+  template <class... I>
+  __attribute__((unavailable(
+      "a view is read and written in tiles: v.tile(m, n).load(i, j) and .store(i, j, x), or "
+      ".load_at(row, column) and .store_at(row, column, x) at any place"))) //
+  Tile<value_type> operator()(const I &...) const {
+    return {};
+  }
   // How many tiles of this shape cover each axis.
   template <class... E>
     requires(sizeof...(E) == N && (std::convertible_to<E, detail::Extent> && ...))

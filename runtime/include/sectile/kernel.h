@@ -175,6 +175,20 @@ public:
       unavailable("this call has too few arguments: MissingArgument<number from 0, type> "
                   "is the first parameter of the kernel without one"))) //
   void launch(const Stream &, Grid, const A &...) const {}
+  // Other calls that launch nothing.
+  template <class... A>
+    requires(sizeof...(A) > Signature::args_count + has_config + 1)
+  __attribute__((unavailable("this call has more arguments than the kernel has parameters"))) //
+  void launch(const Stream &, Grid, const A &...) const {}
+  template <class G, class... A>
+    requires(!std::convertible_to<const G &, Grid>)
+  __attribute__((unavailable("the grid comes after the stream: how many programs run, as in "
+                             "kernel.launch(stream, programs, arguments...)"))) //
+  void launch(const Stream &, const G &, const A &...) const {}
+  template <class... A>
+  __attribute__((unavailable("a launch goes to a stream, as in kernel.launch(device.stream(), "
+                             "programs, arguments...)"))) //
+  void launch(const Device &, const A &...) const {}
 
   // The kernel as a launch with these arguments has it compiled, for a target ("sm_90a") and in a
   // form ("tile", "cta", "llvm", "ptx", "cubin", "amdgcn", "hsaco"). Needs no device; addresses may
