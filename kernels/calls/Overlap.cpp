@@ -94,18 +94,23 @@ void addTerms(Terms &terms, const StridedArray &array) {
           {std::abs(array.strides[i]) * std::int64_t(array.elementBytes), array.extents[i] - 1});
 }
 
-// The same elements in the same places.
-bool isSame(const StridedArray &a, const StridedArray &b) {
-  if (a.address != b.address || a.elementBytes != b.elementBytes ||
-      !std::ranges::equal(a.extents, b.extents))
-    return false;
-  for (std::size_t i = 0; i < a.extents.size(); ++i)
-    if (a.extents[i] > 1 && a.strides[i] != b.strides[i])
-      return false;
-  return true;
-}
-
 } // namespace
+
+bool sectile::isSame(const StridedArray &a, const StridedArray &b) {
+  if (a.address != b.address || a.elementBytes != b.elementBytes)
+    return false;
+  const auto nextAxis = [](const StridedArray &array, std::size_t axis) {
+    while (axis < array.extents.size() && array.extents[axis] == 1)
+      ++axis;
+    return axis;
+  };
+  std::size_t i = nextAxis(a, 0), j = nextAxis(b, 0);
+  for (; i < a.extents.size() && j < b.extents.size();
+       i = nextAxis(a, i + 1), j = nextAxis(b, j + 1))
+    if (a.extents[i] != b.extents[j] || a.strides[i] != b.strides[j])
+      return false;
+  return i == a.extents.size() && j == b.extents.size();
+}
 
 bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
   if (isEmpty(a) || isEmpty(b))

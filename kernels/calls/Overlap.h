@@ -15,6 +15,8 @@ struct StridedArray {
 // Whether some byte belongs to an element of each. Views that interleave without a common element,
 // such as the columns of one matrix, do not overlap.
 bool overlap(const StridedArray &a, const StridedArray &b);
+// Whether both are the same elements in the same order, whatever axes of extent 1 say.
+bool isSame(const StridedArray &a, const StridedArray &b);
 
 // Throws InputError if an output overlaps another output or an input that ArgumentSpec::over does
 // not let it overwrite, or if its own elements share memory. `addresses` are those of all

@@ -288,6 +288,48 @@ detail::GemmOperand copyOf(const Tensor<T, 3> &taken, const Tensor<T, 3> &given)
   return {true, taken.extents(), taken.strides(), taken.memory()};
 }
 
+// Programs run in any order, so none may store an element that another reads or stores. Elements of
+// one matrix of c's rank may be read and stored, as a residual in c's memory is: one program has
+// both. Elements of a vector are read by many programs.
+void checkOverlap(const detail::GemmCall &given) {
+  struct Named {
+    std::string name;
+    const AnyTensor *tensor;
+    bool isStored;
+
+    StridedArray layout() const {
+      return {tensor->address, size_of(tensor->dtype), tensor->extents, tensor->strides};
+    }
+  };
+  std::vector<Named> results;
+  if (given.hasResult)
+    results.push_back({"c", &given.c, true});
+  for (const detail::GemmEpilogueView &view : given.views)
+    results.push_back({"argument " + std::to_string(view.number) + " of the epilogue", &view.tensor,
+                       !view.tensor.read_only});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Named &one = results[i];
+    const auto overlaps = [&](const AnyTensor &other) {
+      return one.tensor->address != 0 && other.address != 0 &&
+             overlap(one.layout(), Named{"", &other, false}.layout());
+    };
+    if (one.isStored)
+      for (const AnyTensor *operand : {&given.a, &given.b})
+        if (overlaps(*operand))
+          throw InputError("gemm: " + one.name + " overlaps " + (operand == &given.a ? "a" : "b") +
+                           " in memory; it needs memory of its own");
+    for (std::size_t j = 0; j < i; ++j) {
+      const Named &other = results[j];
+      const bool mayBeSame = one.tensor->extents.size() >= given.a.extents.size();
+      if ((one.isStored || other.isStored) && overlaps(*other.tensor) &&
+          !(mayBeSame && isSame(one.layout(), other.layout())))
+        throw InputError("gemm: " + one.name + " overlaps " + other.name +
+                         " in memory; it needs memory of its own" +
+                         (mayBeSame ? ", or exactly the elements of " + other.name : ""));
+    }
+  }
+}
+
 Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
   const GemmOptions &options = given.options;
   Invocation call =
@@ -305,14 +347,8 @@ Invocation resolveGemm(const detail::GemmCall &given, bool batched) {
       throw InputError("gemm: c is " + toString(given.c.extents) + ", but a " +
                        toString(given.a.extents) + " times b " + toString(given.b.extents) +
                        " is " + toString(wanted));
-    const auto layoutOf = [](const AnyTensor &tensor) {
-      return StridedArray{tensor.address, size_of(tensor.dtype), tensor.extents, tensor.strides};
-    };
-    for (const AnyTensor *operand : {&given.a, &given.b})
-      if (given.c.address != 0 && overlap(layoutOf(given.c), layoutOf(*operand)))
-        throw InputError(std::string("gemm: c overlaps ") + (operand == &given.a ? "a" : "b") +
-                         " in memory; it needs memory of its own");
   }
+  checkOverlap(given);
   // How an operand is stored shows in its strides, and settles what suits it.
   auto isTransposed = [](const AnyTensor &matrix) {
     const std::size_t rank = matrix.strides.size();

@@ -10,6 +10,8 @@ sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from script import main  # for the tests, with the rest
 
 SECTILE = os.path.abspath(sys.argv[1])
+# Code, its registers and its room are asked for as they are by default, also where the rest is tested without plans.
+os.environ.pop("SECTILE_LOOP_PLANS", None)
 CHECKED = set()  # kernels that `run --check` found right
 FORMATS = {"<f4": "f", "<f8": "d", "<f2": "e", "<i4": "i", "<i8": "q", "<u2": "H", "|u1": "B", "|i1": "b", "|b1": "?"}
 

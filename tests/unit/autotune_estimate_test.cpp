@@ -4,6 +4,7 @@
 #include "autotune/Predict.h"
 #include "codegen/nvidia/Ptxas.h"
 #include "tests/unit/Candidates.h"
+#include "tests/unit/LoopPlans.h"
 #include "tests/unit/Processes.h"
 #include "vgpu/VirtualDevice.h"
 #include <gmock/gmock.h>
@@ -61,6 +62,7 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
 
 // What is dropped for its registers spills.
 TEST(Estimate, DropsWhatCannotFit) {
+  SECTILE_NEEDS_LOOP_PLANS();
   const Target target = llvm::cantFail(Target::get("sm_90a"));
   const KernelSpec &matmul = findKernel("matmul");
   const Invocation call = resolveTypical(matmul, "f16", {}, {});

@@ -1,6 +1,7 @@
 // Programs that run in clusters and share what they load: products of all trip counts, where code
 // for clusters is made, and what a launch refuses.
 #include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
 
@@ -8,6 +9,8 @@ using namespace sectile;
 using testing::HasSubstr;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 constexpr int tile = 64, step = 32;
 

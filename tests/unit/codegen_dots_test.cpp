@@ -1,5 +1,6 @@
 // What the assembler makes of matrix products: they fit into registers.
 #include "codegen/nvidia/Ptxas.h"
+#include "tests/unit/LoopPlans.h"
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
 
@@ -164,6 +165,7 @@ template <class W> void expectFetchedWeights(std::string_view target) {
 }
 
 TEST(Dots, OfQuantisedWeightsFetchThem) {
+  SECTILE_NEEDS_LOOP_PLANS();
   for (const char *target : {"sm_80", "sm_90a"}) {
     expectFetchedWeights<std::int8_t>(target);
     expectFetchedWeights<float8_e4m3>(target);

@@ -2,6 +2,7 @@
 // next iteration computes its operand beside the dot in flight. For any number of iterations, on
 // every device.
 #include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
@@ -11,6 +12,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 using In = View<const half, 2>;
 using Codes = View<const int8_t, 2>;

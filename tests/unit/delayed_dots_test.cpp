@@ -2,6 +2,7 @@
 // dot by an iteration where warps of their own copy. Against the same loop without that, on every
 // device, for any number of iterations.
 #include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
@@ -14,6 +15,8 @@ using testing::Not;
 using testing::Pointwise;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 using In = View<const half, 2>;
 

@@ -3,6 +3,7 @@
 // GPU must find.
 #include "VirtualTest.h"
 #include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include "vgpu/TensorMap.h"
 #include <gmock/gmock.h>
 #include <regex>
@@ -14,6 +15,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 template <class T>
 using SumOf = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, float>;

@@ -2,6 +2,7 @@
 // planted in compiled stores, each of which the virtual GPU must find for its own reason.
 #include "VirtualTest.h"
 #include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include "vgpu/TensorMap.h"
 #include <functional>
 #include <regex>
@@ -11,6 +12,8 @@ using namespace sectile;
 using namespace sectile::vgpu;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 constexpr int tile = 64, step = 32;
 

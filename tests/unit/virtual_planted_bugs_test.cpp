@@ -3,6 +3,7 @@
 // flight; of fp8 one whose sums are promoted.
 #include "VirtualTest.h"
 #include "tests/unit/Fp8Sums.h"
+#include "tests/unit/LoopPlans.h"
 #include "vgpu/TensorMap.h"
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,8 @@ using namespace sectile;
 using namespace sectile::vgpu;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 constexpr int size = 64, depth = 256, step = 32; // more steps than the ring has slots
 constexpr uint64_t seeds = 8;                    // each another order of warps, copies and products

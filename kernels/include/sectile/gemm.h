@@ -223,12 +223,18 @@ template <int Rank, class T, int N> Tensor<T, Rank> asBatch(const Tensor<T, N> &
   return {tensor.data(), extents, strides, tensor.memory()};
 }
 
+// A view that the epilogue is given, as argument `number` of its operands.
+struct GemmEpilogueView {
+  std::size_t number = 0;
+  AnyTensor tensor;
+};
 // What decides about a launch.
 struct GemmCall {
   AnyTensor a, b, c;
   bool hasResult = true;  // c is given
   bool mayPersist = true; // as the epilogue's EpilogueNeeds say
   GemmOptions options = {};
+  std::vector<GemmEpilogueView> views = {};
 };
 // An operand [B, M, K] or [B, K, N] of a launch: the call's, or a copy of it.
 struct GemmOperand {
@@ -312,6 +318,7 @@ public:
     call.mayPersist =
         (EpilogueNeeds{.stored = call.hasResult} + needsOfAll<N>(typename Own::Operands{}))
             .mayPersist();
+    keepViews(typename Own::Operands{}, std::make_index_sequence<Own::count>{});
   }
 
   void launch(const Stream &stream) const {
@@ -335,6 +342,29 @@ public:
   }
 
 private:
+  // Each field of a struct is an operand of its own.
+  template <class... P, std::size_t... I>
+  void keepViews(TypeList<P...>, std::index_sequence<I...>) {
+    std::size_t number = 0;
+    [[maybe_unused]] const auto keep = [&]<class Parameter>(const Argument<Parameter> &argument) {
+      std::array<std::uint64_t, wordsOf<Parameter>> words;
+      argument.pack(words.data());
+      const std::uint64_t *next = words.data();
+      for (const ArgSpec &spec : specsOf<Parameter>()) {
+        if (spec.kind == ArgKind::view) {
+          GemmEpilogueView &kept = call.views.emplace_back(number);
+          kept.tensor.dtype = spec.dtype;
+          kept.tensor.address = next[0];
+          kept.tensor.extents.assign(next + 1, next + 1 + spec.rank);
+          kept.tensor.strides.assign(next + 1 + spec.rank, next + 1 + 2 * spec.rank);
+          kept.tensor.read_only = spec.readonly;
+        }
+        next += flattenedCount(spec);
+        ++number;
+      }
+    };
+    (keep.template operator()<P>(std::get<I>(operands)), ...);
+  }
   // Calls use(kernel, arguments...) with a configuration as the last.
   template <class Use> void withArguments(const GemmLaunch &chosen, const Use &use) const {
     typename Own::KernelConfig config{};
@@ -390,7 +420,9 @@ template <class E, bool HasResult> constexpr void checkEpilogue() {
 //
 // What it returns goes to c as by a store. Each further parameter is given an operand after the
 // lambda, as a kernel's is by launch(); a configuration comes last. Launches and does not wait.
-// Throws LaunchError for what does not fit.
+// Throws LaunchError for what does not fit: among it memory of c, or of a view that is not of const
+// elements, that is another argument's too, unless both are the same matrix of c's rank, as of a
+// residual. What a Ptr points to is not looked at.
 template <class A, class B, class C, int N, class E, class... Operands>
 void gemm(const Stream &stream, const GemmOptions &options, const Tensor<A, N> &a,
           const Tensor<B, N> &b, const Tensor<C, N> &c, E, const Operands &...operands) {

@@ -2,6 +2,7 @@
 // values once for each block of queries that sees them; gradients likewise the other way round.
 #include "CountersTest.h"
 #include "PagedTest.h"
+#include "tests/unit/LoopPlans.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -357,6 +358,7 @@ KernelCase blocks(const char *kernel, bool causal,
 } // namespace
 
 TEST_P(AttentionCounters, OnlyPresentBlocksAreRead) {
+  SECTILE_NEEDS_LOOP_PLANS();
   auto expectBlocks = [&](bool causal, std::uint64_t visible,
                           std::function<bool(std::size_t, std::size_t)> present) {
     constexpr std::uint64_t block = 64 * row;

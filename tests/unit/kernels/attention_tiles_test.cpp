@@ -5,6 +5,7 @@
 #include "jit/Remarks.h"
 #include "kernels/attention/Tiles.h"
 #include "kernels/calls/Use.h"
+#include "tests/unit/LoopPlans.h"
 #include <bit>
 #include <gmock/gmock.h>
 #include <regex>
@@ -17,6 +18,8 @@ using testing::ContainsRegex;
 using testing::Not;
 
 namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
 
 // The most that a thread of these kernels spills, causal or not: bytes by ptxas 13.0, registers on
 // AMD's chips. A spill here is known, not welcome.

@@ -1,6 +1,7 @@
 // gemm(): epilogues that are lambdas, in every schedule, against sums of whole numbers in float64.
 #include "../ops/Devices.h"
 #include "kernels/registry/Registry.h"
+#include "tests/unit/LoopPlans.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/gemm.h>
@@ -469,6 +470,7 @@ TEST(GemmDefaults, AreThoseOfMatmul) {
 // The tiles of a persistent program go to c by the copy engine, whatever vectors the epilogue
 // reads, while warps of their own load the next.
 TEST(GemmCode, PersistentProgramsStoreByTheEngine) {
+  SECTILE_NEEDS_LOOP_PLANS();
   auto epilogue = [](const Tile<float> &sums, const GemmPosition &at, View<const half, 1> bias) {
     return tanh(sums + at.per_column(bias));
   };
@@ -497,6 +499,7 @@ template <class T> Tensor<T, 2> nowhere(std::int64_t rows, std::int64_t columns)
 // An epilogue that stores one matrix is in nobody's way, like one that returns it: the library's
 // own choice is programs that go on to the next tile. Two matrices are too much beside the ring.
 TEST(GemmCode, OneMatrixThatIsStoredLeavesProgramsPersistent) {
+  SECTILE_NEEDS_LOOP_PLANS();
   const auto x = nowhere<half>(4096, 4096);
   const auto bias = Tensor<half, 1>(nullptr, {4096}, {1});
   const auto of = [](const std::vector<std::string> &codes) {
@@ -565,6 +568,48 @@ std::string refusal(const std::function<void()> &body) {
     return error.what();
   }
   return "accepted";
+}
+
+// Programs that run later would read what others have stored.
+TEST(GemmErrors, MemoryThatResultsShare) {
+  const Device device = Device::open("virtual:sm_80");
+  const Stream &stream = device.stream();
+  const Extents of{64, 32, 32};
+  const auto a = left<half>(device, of), b = right<half>(device, of);
+  const auto memory = device.upload(numbers<half>(of.m * of.n + of.n, 4));
+  const auto c = tensor(memory, {of.m, of.n});
+  const Tensor<half, 2> below(c.data() + of.n, {of.m, of.n}, {of.n, 1}, c.memory());
+  const Tensor<half, 1> column(c.data(), {of.m}, {of.n}, c.memory());
+  const auto add = [](const Tile<float> &sums, const GemmPosition &at, View<const half, 2> other) {
+    return sums + at.load(other);
+  };
+  const auto addRow = [](const Tile<float> &sums, const GemmPosition &at,
+                         View<const half, 1> other) { return sums + at.per_row(other); };
+  const auto storeBoth = [](const Tile<float> &sums, const GemmPosition &at, Float by,
+                            const Added &to, View<half, 2> other) {
+    at.store(to.sum, sums * by);
+    at.store(other, cast<half>(sums));
+  };
+  EXPECT_THAT(refusal([&] { gemm(stream, a, b, c, add, below); }),
+              HasSubstr("gemm: argument 0 of the epilogue overlaps c in memory; it needs memory of "
+                        "its own, or exactly the elements of c"));
+  EXPECT_THAT(refusal([&] { gemm(stream, a, b, c, addRow, column); }),
+              AllOf(HasSubstr("gemm: argument 0 of the epilogue overlaps c in memory; it needs "
+                              "memory of its own"),
+                    Not(HasSubstr("exactly"))));
+  EXPECT_THAT(refusal([&] { gemm(stream, a, b, a, add, c); }),
+              HasSubstr("gemm: c overlaps a in memory; it needs memory of its own"));
+  const auto sum = poisoned<float>(device, of);
+  const auto bias = tensor(device.upload(numbers<float>(of.n, 3)), {of.n});
+  EXPECT_THAT(refusal([&] { gemm(stream, a, b, storeBoth, 2, Arguments<Added>{sum, bias, 1}, a); }),
+              HasSubstr("gemm: argument 4 of the epilogue overlaps a in memory"));
+  // The same matrix is right, and so are operands that are only read.
+  gemm(stream, a, b, c, add, c);
+  expectNear(
+      c, [&](std::int64_t i, std::int64_t j) { return sumAt(of, i, j) + number(i * of.n + j, 4); },
+      "in place");
+  gemm(stream, a, b, storeBoth, 2, Arguments<Added>{sum, bias, 1}, c);
+  gemm(stream, a, b, c, add, a);
 }
 
 TEST(GemmErrors, SaySo) {

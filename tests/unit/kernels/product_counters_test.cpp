@@ -2,6 +2,7 @@
 // result reads its rows of the one operand and its columns of the other once.
 #include "CountersTest.h"
 #include "kernels/conv/Launch.h"
+#include "tests/unit/LoopPlans.h"
 #include "tests/unit/Processes.h"
 
 using namespace sectile;
@@ -62,6 +63,7 @@ TEST_P(ProductCounters, TilesAreReadOnce) {
 
 // From the sums' layout to whole lines of the result: 16 bytes of a thread at once, in and out.
 TEST_P(ProductCounters, SumsBecomeLinesInTheWidestAccesses) {
+  SECTILE_NEEDS_LOOP_PLANS();
   if (!device.target().starts_with("sm_"))
     GTEST_SKIP() << "lanes of other chips' sums hold other elements";
   for (Config config : {Config{{"m", 128}, {"n", 256}, {"k", 64}, {"warps", 8}},

@@ -1,6 +1,7 @@
 // Memory that a product reads is handed over to it: by flags of other programs, or within a program
 // by a barrier. Copies that run ahead, by warps of their own too, come after.
 #include "Devices.h"
+#include "tests/unit/LoopPlans.h"
 #include <sectile/cta.h>
 
 namespace sc = sectile;
@@ -266,6 +267,7 @@ std::string aliasCode(Variant of) {
 }
 
 TEST(HandoverCode, TheEngineCopiesBehindAFence) {
+  SECTILE_NEEDS_LOOP_PLANS();
   for (bool special : {false, true}) {
     for (int where : {InWhen, InFunction, InLoop, AtTheEndOfALoop}) {
       const std::string code = chainCode({special, where});
@@ -316,6 +318,7 @@ std::string countedCode(sc::MemoryOrder order, bool ahead) {
 }
 
 TEST(HandoverCode, WhatComesAfterTheCopiesOrOrdersNothingKeepsThePartition) {
+  SECTILE_NEEDS_LOOP_PLANS();
   using sc::MemoryOrder;
   for (auto [order, ahead] :
        {std::pair(MemoryOrder::acq_rel, false), std::pair(MemoryOrder::relaxed, true),
