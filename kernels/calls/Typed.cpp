@@ -433,17 +433,16 @@ AnyTensor detail::runMoeUp(const Stream &stream, NamedTensors inputs, const MoeU
                            const std::optional<AnyTensor> &to) {
   NamedTensors given;
   addTensor(inputs, "bias", options.bias);
+  addTensor(inputs, "x_scales", options.x_scales);
+  addTensor(inputs, "w_scales", options.w_scales);
   addTensor(given, "h", to);
-  return run_kernel(stream, "moe_up", inputs,
-                    {{"gate", nameOf(options.gate)},
-                     {"activation", nameOf(options.activation)},
-                     {"alpha", text(options.alpha)},
-                     {"limit", text(options.limit)},
-                     {"up_offset", text(options.up_offset)},
-                     {"trans_w", text(options.trans_w)},
-                     {"precision", options.exact ? "exact" : "tf32"}},
-                    given)
-      .at("h");
+  KernelOptions words{
+      {"gate", nameOf(options.gate)},         {"activation", nameOf(options.activation)},
+      {"alpha", text(options.alpha)},         {"limit", text(options.limit)},
+      {"up_offset", text(options.up_offset)}, {"precision", options.exact ? "exact" : "tf32"}};
+  if (options.trans_w)
+    words["trans_w"] = text(*options.trans_w);
+  return run_kernel(stream, "moe_up", inputs, words, given).at("h");
 }
 
 AnyTensor detail::runMoeDown(const Stream &stream, NamedTensors inputs,
@@ -451,10 +450,11 @@ AnyTensor detail::runMoeDown(const Stream &stream, NamedTensors inputs,
   NamedTensors given;
   addTensor(inputs, "bias", options.bias);
   addTensor(inputs, "addend", options.addend);
+  addTensor(inputs, "h_scales", options.h_scales);
+  addTensor(inputs, "w_scales", options.w_scales);
   addTensor(given, "y", to);
-  return run_kernel(
-             stream, "moe_down", inputs,
-             {{"trans_w", text(options.trans_w)}, {"precision", options.exact ? "exact" : "tf32"}},
-             given)
-      .at("y");
+  KernelOptions words{{"precision", options.exact ? "exact" : "tf32"}};
+  if (options.trans_w)
+    words["trans_w"] = text(*options.trans_w);
+  return run_kernel(stream, "moe_down", inputs, words, given).at("y");
 }

@@ -1,4 +1,5 @@
 // Mixtures of experts on the host.
+#include "kernels/experts/Codes.h"
 #include "kernels/experts/Gates.h"
 #include "kernels/experts/References.h"
 #include "kernels/matmul/ReferenceProducts.h"
@@ -85,6 +86,81 @@ template <class Body> void forRows(const HostArray &counts, std::int64_t rows, B
     for (std::int32_t i = 0; i < lengths[expert] && row < rows; ++i)
       body(static_cast<std::int64_t>(expert), row++);
 }
+
+// Rows of an operand times the matrices of experts, with the scales of both.
+template <class Numbers> class ExpertProducts {
+public:
+  using Number = typename Numbers::Number;
+
+  ExpertProducts(const Numbers &numbers, const Invocation &call, std::span<const HostArray> in,
+                 const std::string &operand, Arithmetic arithmetic)
+      : k(call.extent("K")), n(call.extent("N")), hasMx(isMx(call.options)),
+        isRounded(arithmetic == Arithmetic::own && isFp8(call.dtype(operand)) && !hasMx) {
+    const auto input = [&](const std::string &name) -> const HostArray & {
+      return in[call.index(name)];
+    };
+    rows = loadOperand(numbers, call, input(operand), arithmetic);
+    rowScales = numbers.load(input(operand + "_scales"));
+    if (hasMx) {
+      decode(input("w"), input("w_scales"));
+    } else {
+      matrices = loadOperand(numbers, call, input("w"), arithmetic);
+      matrixScales = numbers.load(input("w_scales"));
+    }
+  }
+
+  // Adds the product of a row and an expert's matrix to sums [N].
+  void addTo(std::span<Number> sums, std::int64_t row, std::int64_t expert) const {
+    const bool isScaled = !rowScales.empty() || !matrixScales.empty();
+    const std::int64_t depth = isScaled ? scaleBlock : std::max<std::int64_t>(k, 1),
+                       blocks = ceilDiv(k, depth), across = ceilDiv(n, scaleBlock);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t first = block * depth;
+      std::vector<Number> own(sums.size());
+      addCodes(own,
+               rowOf(rows, row, k)
+                   .subspan(static_cast<std::size_t>(first),
+                            static_cast<std::size_t>(std::min(depth, k - first))),
+               matrices.data() + (expert * k + first) * n);
+      for (std::int64_t j = 0; j < n; ++j) {
+        Number scale = 1;
+        if (!rowScales.empty())
+          scale *= rowScales[static_cast<std::size_t>(row * blocks + block)];
+        if (!matrixScales.empty())
+          scale *= matrixScales[static_cast<std::size_t>((expert * blocks + block) * across +
+                                                         j / scaleBlock)];
+        sums[static_cast<std::size_t>(j)] += own[static_cast<std::size_t>(j)] * scale;
+      }
+    }
+  }
+
+private:
+  void addCodes(std::span<Number> sums, std::span<const Number> row, const Number *columns) const {
+    if constexpr (std::is_same_v<Number, float>)
+      if (isRounded)
+        return addProductsOfFp8(row, columns, n, sums);
+    addProducts<Number>(row, columns, sums);
+  }
+
+  // [G, K / 2, N] of pairs along K, [G, ceil(K / 32), N] of scales.
+  void decode(const HostArray &codes, const HostArray &scales) {
+    matrices.resize(static_cast<std::size_t>(codes.count() * 2));
+    const auto pairs = codes.as<std::uint8_t>(), exponents = scales.as<std::uint8_t>();
+    const std::int64_t blocks = ceilDiv(k, mxBlock);
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      const std::int64_t expert = at / (k * n), p = at / n % k, j = at % n;
+      const unsigned pair = pairs[static_cast<std::size_t>((expert * k + p) / 2 * n + j)];
+      matrices[i] = static_cast<Number>(
+          decodeE2m1(p % 2 ? pair >> 4 : pair & 15) *
+          decodeE8m0(exponents[static_cast<std::size_t>((expert * blocks + p / mxBlock) * n + j)]));
+    }
+  }
+
+  std::int64_t k, n;
+  bool hasMx, isRounded;
+  std::vector<Number> rows, rowScales, matrices, matrixScales;
+};
 
 template <class Numbers, class Number>
 std::vector<Number> combined(const Numbers &numbers, const Invocation &call,
@@ -233,19 +309,17 @@ std::vector<HostArray> sectile::moePermuteReference(const Invocation &call,
 std::vector<HostArray> sectile::moeUpReference(const Invocation &call,
                                                std::span<const HostArray> in,
                                                Arithmetic arithmetic) {
-  const std::int64_t k = call.extent("K"), n = call.extent("N"), m = call.extent("M"),
-                     width = call.extent("I");
+  const std::int64_t n = call.extent("N"), m = call.extent("M"), width = call.extent("I");
   const GroupedEpilogue epilogue = gateOf(call);
   const auto rows = in[3].as<std::int32_t>();
   return with_arithmetic(call.dtype("h"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    const auto x = loadOperand(numbers, call, in[0], arithmetic),
-               w = loadOperand(numbers, call, in[1], arithmetic), bias = numbers.load(in[4]);
+    const ExpertProducts products(numbers, call, in, "x", arithmetic);
+    const auto bias = numbers.load(in[4]);
     std::vector<Number> result(static_cast<std::size_t>(m * width));
     forRows(in[2], m, [&](std::int64_t expert, std::int64_t row) {
       std::vector<Number> sums(static_cast<std::size_t>(n));
-      addProducts<Number>(rowOf(x, rows[static_cast<std::size_t>(row)], k),
-                          w.data() + expert * k * n, sums);
+      products.addTo(sums, rows[static_cast<std::size_t>(row)], expert);
       for (std::int64_t j = 0; j < n; ++j) {
         Number &sum = sums[static_cast<std::size_t>(j)];
         sum = numbers.store(sum);
@@ -267,16 +341,16 @@ std::vector<HostArray> sectile::moeUpReference(const Invocation &call,
 std::vector<HostArray> sectile::moeDownReference(const Invocation &call,
                                                  std::span<const HostArray> in,
                                                  Arithmetic arithmetic) {
-  const std::int64_t k = call.extent("K"), n = call.extent("N"), m = call.extent("M");
+  const std::int64_t n = call.extent("N"), m = call.extent("M");
   return with_arithmetic(call.dtype("y"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    const auto h = loadOperand(numbers, call, in[0], arithmetic),
-               w = loadOperand(numbers, call, in[1], arithmetic), weights = numbers.load(in[4]),
-               bias = numbers.load(in[5]), addend = numbers.load(in[6]);
+    const ExpertProducts products(numbers, call, in, "h", arithmetic);
+    const auto weights = numbers.load(in[4]), bias = numbers.load(in[5]),
+               addend = numbers.load(in[6]);
     std::vector<Number> parts(static_cast<std::size_t>(m * n));
     forRows(in[2], m, [&](std::int64_t expert, std::int64_t row) {
       const auto sums = rowOf(parts, row, n);
-      addProducts<Number>(rowOf(h, row, k), w.data() + expert * k * n, sums);
+      products.addTo(sums, row, expert);
       for (std::int64_t j = 0; j < n; ++j) {
         Number &sum = sums[static_cast<std::size_t>(j)];
         sum = numbers.store(sum);

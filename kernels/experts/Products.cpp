@@ -7,6 +7,7 @@
 // Rows are gathered as they are loaded. The gates are those of SwiGLU (Shazeer, arXiv 2002.05202)
 // and, with alpha, limit and up_offset, of gpt-oss. A choice with a negative place counts as 0.
 #include "kernels/blocks/RowBlocks.h"
+#include "kernels/experts/Codes.h"
 #include "kernels/experts/Family.h"
 #include "kernels/experts/Gates.h"
 #include "kernels/experts/Places.h"
@@ -108,13 +109,6 @@ void launchCombine(Use &use, const Tensor<T, 2> &parts, const CombineConfig &con
        {"y", use.tensor<T, 2>("y")}});
 }
 
-void checkGroups(const Invocation &call) {
-  if (call.extent("G") == 0 && call.extent("M") != 0)
-    refuse(call, "there are rows, but there is no expert");
-}
-
-const OptionRow transOption{"trans_w: flag = false", "the experts' matrices are stored transposed"};
-
 } // namespace
 
 KernelSpec sectile::moeUpSpec() {
@@ -126,26 +120,27 @@ KernelSpec sectile::moeUpSpec() {
     for (std::int32_t &row : array.as<std::int32_t>())
       row = static_cast<std::int32_t>(random() % count);
   };
+  const auto result = [](const Invocation &call) { return resultOf(call, "x"); };
+  spec.add_arguments(codedOperands("x", "T", "rows of tokens",
+                                   "of each expert, with a gate N is twice h's columns; "));
   spec.add_arguments(
-      {{"x: [T, K] f16|bf16|f32", "rows of tokens"},
-       {"w: [G, K, N] like x",
-        "of each expert, [G, N, K] with trans_w; with a gate N is twice h's columns",
-        {.stored = swappedBy("trans_w"), .sample = sampleNormal(0.2)}},
-       groupSizes("counts"),
+      {groupSizes("counts"),
        {"rows: [M] i32", "of x, expert by expert: `tokens` of moe_permute", {.sample = rows}},
-       {"bias?: [G, N] like x", "of each expert"},
-       {"-> h: [M, I] like x",
-        "accumulated in f32; rows behind the last expert's are not written"}});
-  spec.add_options({transOption, precisionOption});
+       {"bias?: [G, N]", "of each expert; h's dtype", {.dtype_by = result}}});
+  spec.add_arguments(codeScales("x", "T"));
+  spec.add_arguments({{"-> h: [M, I]",
+                       "accumulated in f32; like x, of f8e4m3 bf16; rows after the last expert's "
+                       "are not written",
+                       {.dtype_by = result}}});
+  specifyExperts(spec, "x");
   spec.add_options(gateOptions());
-  specifyGrouped(spec, "x");
   spec.typical = {{"T", 4096}, {"M", 32768}, {"K", 2048}, {"N", 1536}, {"G", 128}};
-  spec.small = {{"T", 40}, {"M", 90}, {"K", 40}, {"N", 48}, {"G", 5}};
+  spec.small = {{"T", 40}, {"M", 90}, {"K", 136}, {"N", 132}, {"G", 5}};
   spec.derive = [](Invocation &call) {
     call.extents["I"] = call.extent("N") / (hasGate(call) ? 2 : 1);
   };
   spec.check = [](const Invocation &call) {
-    checkGroups(call);
+    checkExperts(call, "x");
     checkGate(call);
     if (call.extent("T") == 0 && call.extent("M") != 0)
       refuse(call, "there are rows to gather, but x has none");
@@ -157,12 +152,16 @@ KernelSpec sectile::moeUpSpec() {
   spec.reference = moeUpReference;
   spec.apply = [](Use &use) {
     const GroupedEpilogue epilogue = gateOf(use.call);
-    for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {
-      launchGrouped<T>(use,
-                       {use.tensor<T, 2>("x"), use.tensor<T, 3>("w"),
-                        use.tensor<std::int32_t, 1>("counts"), use.tensor<std::int32_t, 1>("rows"),
-                        use.tensor<T, 2>("bias"), use.tensor<T, 2>("h")},
-                       epilogue);
+    forCodes(use.call, "x", [&]<class T, class W>(T, W) {
+      using Tensors = GroupedTensors<T, W>;
+      using Result = typename Tensors::Result;
+      launchGrouped<T, W>(use,
+                          {use.tensor<T, 2>("x"), use.tensor<W, 3>("w"),
+                           use.tensor<std::int32_t, 1>("counts"),
+                           use.tensor<std::int32_t, 1>("rows"), use.tensor<Result, 2>("bias"),
+                           use.tensor<Result, 2>("h"), use.tensor<float, 2>("x_scales"),
+                           use.tensor<typename Tensors::Scale, 3>("w_scales")},
+                          epilogue);
     });
   };
   return spec;
@@ -172,40 +171,44 @@ KernelSpec sectile::moeDownSpec() {
   KernelSpec spec;
   spec.name = "moe_down";
   spec.summary = "rows of each expert times its matrix, and the weighted sum of each token's";
-  spec.add_arguments(
-      {{"h: [M, K] f16|bf16|f32", "rows, expert by expert"},
-       {"w: [G, K, N] like h",
-        "of each expert, [G, N, K] with trans_w",
-        {.stored = swappedBy("trans_w"), .sample = sampleNormal(0.2)}},
-       groupSizes("counts"),
-       {"inverse: [T, C] i32",
-        "the row of each token's choice; -1 where it is left out",
-        {.sample = samplePlaces}},
-       {"weights: [T, C] f32", "of the choices", {.sample = sampleUniform(0, 1)}},
-       {"bias?: [G, N] like h", "of each expert"},
-       {"addend?: [T, N] like h", "of each token, such as what shared experts gave"},
-       {"-> y: [T, N] like h over addend", "summed in f32, in the order of the choices"}});
-  spec.add_options({transOption, precisionOption});
-  specifyGrouped(spec, "h");
+  const auto result = [](const Invocation &call) { return resultOf(call, "h"); };
+  spec.add_arguments(codedOperands("h", "M", "rows, expert by expert", "of each expert, "));
+  spec.add_arguments({groupSizes("counts"),
+                      {"inverse: [T, C] i32",
+                       "the row of each token's choice; -1 where it is left out",
+                       {.sample = samplePlaces}},
+                      {"weights: [T, C] f32", "of the choices", {.sample = sampleUniform(0, 1)}},
+                      {"bias?: [G, N]", "of each expert; y's dtype", {.dtype_by = result}},
+                      {"addend?: [T, N]",
+                       "of each token, such as what shared experts gave; y's dtype",
+                       {.dtype_by = result}}});
+  spec.add_arguments(codeScales("h", "M"));
+  spec.add_arguments({{"-> y: [T, N] over addend",
+                       "summed in f32, in the order of the choices; like h, of f8e4m3 bf16",
+                       {.dtype_by = result}}});
+  specifyExperts(spec, "h");
   spec.spaces.front().part = "grouped_matmul";
   addCombine(spec, "sum_");
   spec.typical = {{"T", 4096}, {"C", 8}, {"M", 32768}, {"K", 768}, {"N", 2048}, {"G", 128}};
-  spec.small = {{"T", 40}, {"C", 3}, {"M", 120}, {"K", 24}, {"N", 40}, {"G", 5}};
-  spec.check = checkGroups;
+  spec.small = {{"T", 40}, {"C", 3}, {"M", 120}, {"K", 136}, {"N", 132}, {"G", 5}};
+  spec.check = [](const Invocation &call) { checkExperts(call, "h"); };
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkGroupSizes(call, inputs, "counts");
     checkPlaces(call, inputs, "inverse", call.extent("M"));
   };
   spec.reference = moeDownReference;
   spec.apply = [](Use &use) {
-    for_dtype<half, bfloat16, float>(use.call.dtype("h"), [&]<class T>(T) {
-      const auto parts = use.workspace<T, 2>({use.extent("M"), use.extent("N")});
-      launchGrouped<T>(use,
-                       {use.tensor<T, 2>("h"), use.tensor<T, 3>("w"),
-                        use.tensor<std::int32_t, 1>("counts"), noTensor<std::int32_t, 1>(),
-                        use.tensor<T, 2>("bias"), parts},
-                       {});
-      launchCombine<T>(use, parts, combineConfig(use, "sum_"));
+    forCodes(use.call, "h", [&]<class T, class W>(T, W) {
+      using Tensors = GroupedTensors<T, W>;
+      using Result = typename Tensors::Result;
+      const auto parts = use.workspace<Result, 2>({use.extent("M"), use.extent("N")});
+      launchGrouped<T, W>(use,
+                          {use.tensor<T, 2>("h"), use.tensor<W, 3>("w"),
+                           use.tensor<std::int32_t, 1>("counts"), noTensor<std::int32_t, 1>(),
+                           use.tensor<Result, 2>("bias"), parts, use.tensor<float, 2>("h_scales"),
+                           use.tensor<typename Tensors::Scale, 3>("w_scales")},
+                          {});
+      launchCombine<Result>(use, parts, combineConfig(use, "sum_"));
     });
   };
   return spec;

@@ -10,10 +10,13 @@
 // need, and each program finds its own tile; or programs are persistent and go through the groups.
 #include "kernels/blocks/RoundedActivations.h"
 #include "kernels/calls/Use.h"
+#include "kernels/matmul/BlockScales.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Grouped.h"
 #include "kernels/matmul/TileOrder.h"
 #include <algorithm>
+#include <functional>
+#include <sectile/dot_scaled.h>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -28,9 +31,11 @@ struct GroupedConfig {
   Gate gate = Gate::none;
   Activation activation = Activation::none;
   bool limited = false, scaled = false; // the gate has a limit, and an alpha other than 1
+  bool lhsScaled = false, rhsScaled = false;
+  bool oneScale = false; // the columns of a tile share their scales of rhs
 };
 SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, precision, gathered,
-               biased, gate, activation, limited, scaled)
+               biased, gate, activation, limited, scaled, lhsScaled, rhsScaled, oneScale)
 
 // Lengths of groups that are looked at together.
 constexpr int lengthsAtOnce = 128;
@@ -75,70 +80,153 @@ Tile<float> multiply(Load &&load, const Right &right, const Int &j, const Int &s
   return sums;
 }
 
-template <class T> struct GroupedArguments {
+template <class T, class W> struct GroupedArguments {
+  using Tensors = GroupedTensors<T, W>;
+
   View<const T, 2> lhs;
-  View<const T, 3> rhs;
+  View<const W, 3> rhs;
+  View<const float, 2> lhs_scales;
+  View<const typename Tensors::Scale, 3> rhs_scales;
   View<const std::int32_t, 1> group_sizes, rows;
-  View<const T, 2> bias;
-  View<T, 2> c;
+  View<const typename Tensors::Result, 2> bias;
+  View<typename Tensors::Result, 2> c;
   Int rowTiles;
   Float alpha, limit, offset;
 };
-template <class T>
-SECTILE_STRUCT(GroupedArguments<T>, lhs, rhs, group_sizes, rows, bias, c, rowTiles, alpha, limit,
-               offset)
+template <class T, class W>
+SECTILE_STRUCT((GroupedArguments<T, W>), lhs, rhs, lhs_scales, rhs_scales, group_sizes, rows, bias,
+               c, rowTiles, alpha, limit, offset)
 
-template <class T>
-Tile<float> throughGate(Tile<float> gate, Tile<float> up, const GroupedArguments<T> &a,
+template <class T, class W>
+Tile<float> throughGate(Tile<float> gate, Tile<float> up, const GroupedArguments<T, W> &a,
                         const GroupedConfig &config) {
+  using Result = GroupedResult<T>;
   if (config.limited) {
     gate = minimum(gate, a.limit, Nan::propagate);
     up = clamp(up, -a.limit, a.limit, Nan::propagate);
   }
   const Tile<float> active = config.scaled
-                                 ? gate * activateFor<T>(Activation::sigmoid, gate * a.alpha)
-                                 : activateFor<T>(config.activation, gate);
+                                 ? gate * activateFor<Result>(Activation::sigmoid, gate * a.alpha)
+                                 : activateFor<Result>(config.activation, gate);
   return active * (up + a.offset);
 }
 
+// The rows of a tile of lhs: how they are loaded, and their scales.
+template <class T> struct GroupedRows {
+  std::function<Tile<T>(const Int &step)> load;
+  std::function<Tile<float>(const Int &block)> scales;
+  Tile<bool> areThere;
+};
+
+// The parts of a group's matrix that tiles are multiplied by, each a half of its columns or all.
+template <class T, class W> class GroupedColumns {
+public:
+  GroupedColumns(const GroupedArguments<T, W> &a, const Int &group, const Int &j,
+                 const GroupedConfig &config)
+      : a(a), group(group), j(j), config(config), parts(config.gate == Gate::concatenated ? 2 : 1),
+        n(config.n / parts) {
+    const auto matrix = a.rhs.at(group);
+    columns = matrix.extent(1);
+    if (parts == 2)
+      columns = columns / 2;
+    for (int part = 0; part < parts; ++part) {
+      if constexpr (isMx) {
+        tiles.push_back(half(matrix.transposed(), 0, part).tile(n, config.k / 2));
+        mxScales.push_back(
+            half(a.rhs_scales.at(group).transposed(), 0, part).tile(n, config.k / mxBlock));
+      } else {
+        tiles.push_back(half(matrix, 1, part).tile(config.k, n));
+      }
+    }
+  }
+
+  // The sums of each part.
+  std::vector<Tile<float>> product(const GroupedRows<T> &rows, const Int &steps) const {
+    const LoopOptions options = copiedApart(config.persistent);
+    if (!config.lhsScaled && (isMx || !config.rhsScaled))
+      return unscaled(rows, 0, steps, options);
+    const auto scales = [&] {
+      if constexpr (isMx)
+        return View<const float, 2>();
+      else
+        return a.rhs_scales.at(group);
+    }();
+    const ColumnScales columnScales{scales, scaleBlock, n, config.oneScale};
+    const int each = scaleBlock / config.k;
+    return sumsOfBlocks(
+        {.parts = parts,
+         .m = config.m,
+         .n = n,
+         .blocks = cdiv(a.lhs.extent(1), scaleBlock),
+         .options = options,
+         .ahead = config.persistent ? 2 : 1,
+         .hasRows = config.lhsScaled,
+         .hasColumns = !isMx && config.rhsScaled},
+        rows.scales,
+        [&](const Int &block, int part) {
+          return columnScales.load(block, first(part) + j * n, first(part) + columns,
+                                   config.persistent ? std::optional(rows.areThere) : std::nullopt);
+        },
+        [&](const Int &block) { return unscaled(rows, block * each, (block + 1) * each, {}); });
+  }
+
+  Tile<float> bias(int part) const {
+    return expand(cast<float>(a.bias.at(group).slice(0, first(part), columns).tile(n).load(j)), 0);
+  }
+
+private:
+  static constexpr bool isMx = GroupedTensors<T, W>::isMx;
+
+  Int first(int part) const { return part == 0 ? Int(0) : columns; }
+  template <class V> auto half(const V &view, int axis, int part) const {
+    return parts == 1 ? view : view.slice(axis, first(part), columns);
+  }
+
+  std::vector<Tile<float>> unscaled(const GroupedRows<T> &rows, const Int &from, const Int &to,
+                                    const LoopOptions &options) const {
+    std::vector<Tile<float>> sums(static_cast<std::size_t>(parts), zeros<float>(config.m, n));
+    for (auto step : range(from, to, options)) {
+      const auto left = rows.load(step);
+      for (std::size_t part = 0; part < tiles.size(); ++part)
+        if constexpr (isMx)
+          sums[part] = dot_scaled(left, no_scale, trans(tiles[part].load(j, step)),
+                                  mxScales[part].load(j, step), sums[part]);
+        else
+          sums[part] = dot(left, tiles[part].load(step, j), sums[part], config.precision);
+    }
+    return sums;
+  }
+
+  const GroupedArguments<T, W> &a;
+  const Int &group, &j;
+  const GroupedConfig &config;
+  int parts, n; // n: columns of a part's tile
+  Int columns;  // of a part
+  std::vector<TiledView<const W, 2>> tiles;
+  std::vector<TiledView<const std::uint8_t, 2>> mxScales;
+};
+
 // Columns j of a tile of the result, of a group's rows, [m, n] or of a gate [m, n / 2].
-template <class T, class Load>
-Tile<float> finished(const GroupedArguments<T> &a, const Int &group, Load &&load, const Int &j,
-                     const Int &steps, const GroupedConfig &config) {
-  const int n = config.n, depth = config.k;
-  const auto rhs = a.rhs.at(group);
-  if (config.gate == Gate::concatenated) {
-    const Int half = rhs.extent(1) / 2;
-    const auto gates = rhs.slice(1, 0, half).tile(depth, n / 2),
-               ups = rhs.slice(1, half, half).tile(depth, n / 2);
-    auto gate = zeros<float>(config.m, n / 2), up = gate;
-    for (auto step : range(0, steps, copiedApart(config.persistent))) {
-      const auto left = load(step);
-      gate = dot(left, gates.load(step, j), gate, config.precision);
-      up = dot(left, ups.load(step, j), up, config.precision);
-    }
-    if (config.biased) {
-      const auto biasFrom = [&](const Int &first) {
-        return expand(cast<float>(a.bias.at(group).slice(0, first, half).tile(n / 2).load(j)), 0);
-      };
-      gate = gate + biasFrom(0);
-      up = up + biasFrom(half);
-    }
-    return throughGate(gate, up, a, config);
-  }
-  auto sums = multiply(load, rhs.tile(depth, n), j, steps, config);
+template <class T, class W>
+Tile<float> finished(const GroupedArguments<T, W> &a, const Int &group, const GroupedRows<T> &rows,
+                     const Int &j, const Int &steps, const GroupedConfig &config) {
+  const GroupedColumns<T, W> columns(a, group, j, config);
+  std::vector<Tile<float>> sums = columns.product(rows, steps);
   if (config.biased)
-    sums = sums + expand(cast<float>(a.bias.at(group).tile(n).load(j)), 0);
+    for (std::size_t part = 0; part < sums.size(); ++part)
+      sums[part] = sums[part] + columns.bias(static_cast<int>(part));
+  if (config.gate == Gate::concatenated)
+    return throughGate(sums[0], sums[1], a, config);
   if (config.gate == Gate::interleaved) {
-    const auto [gate, up] = split(reshape(sums, config.m, n / 2, 2));
+    const auto [gate, up] = split(reshape(sums[0], config.m, config.n / 2, 2));
     return throughGate(gate, up, a, config);
   }
-  return activateFor<T>(config.activation, sums);
+  return activateFor<GroupedResult<T>>(config.activation, sums[0]);
 }
 
-template <class T>
+template <class T, class W>
 Kernel groupedMatmul{
-    "grouped_matmul", [](const GroupedArguments<T> &a, const GroupedConfig &config) {
+    "grouped_matmul", [](const GroupedArguments<T, W> &a, const GroupedConfig &config) {
       const auto &lhs = a.lhs;
       const auto &sizes = a.group_sizes;
       const auto &c = a.c;
@@ -147,18 +235,26 @@ Kernel groupedMatmul{
                 n = config.gate == Gate::none ? config.n : config.n / 2; // of c
       const Int columns = cdiv(c.extent(1), n), steps = cdiv(lhs.extent(1), depth);
       auto finish = [&](const Segment &rows, const Int &i, const Int &j) {
-        const auto store = [&](auto &&load) {
+        const auto store = [&](const GroupedRows<T> &tile) {
           c.slice(0, rows.start, rows.size)
               .tile(m, n)
-              .store(i, j, finished(a, rows.group, load, j, steps, config));
+              .store(i, j, finished(a, rows.group, tile, j, steps, config));
         };
+        const auto areThere = [&] { return i * m + arange(0, m) < rows.size; };
         if (config.gathered) {
           const auto numbers = a.rows.slice(0, rows.start, rows.size).tile(m).padding(-1).load(i);
           const auto left = lhs.tile(m, depth);
-          store([&](const Int &step) { return left.gather(numbers, step); });
+          const auto scales = a.lhs_scales.tile(m, 1);
+          store({[&](const Int &step) { return left.gather(numbers, step); },
+                 [&](const Int &block) { return scales.gather(numbers, block); },
+                 config.rhsScaled ? areThere() : Tile<bool>()});
         } else {
           const auto left = lhs.slice(0, rows.start, rows.size).tile(m, depth);
-          store([&](const Int &step) { return left.load(i, step); });
+          store({[&](const Int &step) { return left.load(i, step); },
+                 [&](const Int &block) {
+                   return a.lhs_scales.slice(0, rows.start, rows.size).tile(m, 1).load(i, block);
+                 },
+                 config.rhsScaled ? areThere() : Tile<bool>()});
         }
       };
       if (config.persistent) {
@@ -249,7 +345,10 @@ void sampleSizes(const Invocation &call, HostArray &array, std::mt19937_64 &rand
 
 } // namespace
 
-void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool isGradient) {
+void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool isGradient,
+                             std::function<GroupedCoding(const Invocation &)> codingOf) {
+  if (!codingOf)
+    codingOf = [](const Invocation &) { return GroupedCoding(); };
   spec.config =
       productFieldSpecs("group", "depth of one step",
                         {persistentField, {"programs", "programs where they are persistent"}});
@@ -257,35 +356,55 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
-  const auto shapeOf = [isGradient](const Invocation &call) {
+  const auto shapeOf = [isGradient, operand](const Invocation &call) {
     // Rows of a group count on average.
     const std::int64_t groups = call.extent("G"),
                        average = call.extent("M") / std::max<std::int64_t>(groups, 1);
+    const bool isFp8Codes = isFp8(call.dtype(operand));
     return ProductShape{.batches = groups,
                         .rows = isGradient ? call.extent("K") : average,
                         .columns = call.extent("N"),
-                        .inner = isGradient ? average : call.extent("K")};
+                        .inner = isGradient ? average : call.extent("K"),
+                        .bytes = isFp8Codes ? 1 : 2,
+                        .promotes = isFp8Codes};
   };
-  const auto isInWarpgroups = [operand](const Invocation &call, const std::string &target) {
-    return hasWarpgroupUnits(target, call.dtype(operand));
+  const auto isInWarpgroups = [operand, codingOf](const Invocation &call,
+                                                  const std::string &target) {
+    const GroupedCoding coding = codingOf(call);
+    const DType dtype = call.dtype(operand);
+    return !coding.isMx &&
+           hasWarpgroupUnits(target, dtype, /*alongK=*/isFp8(dtype) && coding.liesAlongK) &&
+           (!isFp8(dtype) || call.options.choice("precision") == "tf32");
+  };
+  // Decoded codes are bf16.
+  const auto multiplied = [operand](const Invocation &call, const GroupedCoding &coding) {
+    return coding.isMx ? DType::bfloat16 : call.dtype(operand);
   };
   spec.predict = predictProduct([=](const Invocation &call, const std::string &target,
                                     const Config &) { return isInWarpgroups(call, target); },
                                 shapeOf);
   spec.defaults = [=](const Invocation &call, const std::string &target) {
     const ProductShape shape = shapeOf(call);
+    const GroupedCoding coding = codingOf(call);
     const bool wide = call.dtype(operand) == DType::float32;
     if (isInWarpgroups(call, target))
       return productFields(
           call,
-          fastestProduct(productTiles, shape,
-                         {.persistent = wide ? ProductForms::never : ProductForms::maybe}, target),
+          fastestProduct(coding.isScaled ? std::span<const ProductTile>(scaledTiles) : productTiles,
+                         shape, {.persistent = wide ? ProductForms::never : ProductForms::maybe},
+                         target),
           target);
-    const bool units = hasMatrixUnits(target, call.dtype(operand));
+    const bool units = hasMatrixUnits(target, multiplied(call, coding)),
+               // Two sets of sums, or decoded codes, leave no room for larger tiles.
+        larger = units && !coding.isScaled && !coding.isMx;
     return productFields(call,
-                         {.m = units && shape.rows > 128 ? 128 : 64,
+                         {.m = coding.isMx && shape.rows <= 16 ? 16
+                               : larger && shape.rows > 128    ? 128
+                                                               : 64,
                           .n = units && shape.columns > 128 ? 128 : 64,
-                          .k = wide ? 16 : 32,
+                          .k = wide                              ? 16
+                               : coding.isMx || shape.bytes == 1 ? 64
+                                                                 : 32,
                           .warps = 4,
                           .stages = 3},
                          target);
@@ -293,12 +412,17 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
                 {"n", {32, 64, 128, 256}},
-                {"k", {16, 32, 64}},
+                {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 6}}},
-       .where = [operand](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t sums = sumsOfThread(config, target);
-         return sums >= 8 && sums <= (hasMatrixUnits(target, call.dtype(operand)) ? 128 : 64);
+       .where = [=](const Invocation &call, const std::string &target, const Config &config) {
+         const GroupedCoding coding = codingOf(call);
+         const bool isNarrow = coding.isMx || isFp8(call.dtype(operand));
+         const std::int64_t sums = sumsOfThread(config, target), k = config.at("k");
+         const bool mayBeMany =
+             !coding.isScaled && hasMatrixUnits(target, multiplied(call, coding));
+         return sums >= (coding.isMx ? 4 : 8) && sums <= (mayBeMany ? 128 : 64) &&
+                k <= (isNarrow ? 128 : 64) && k >= (isNarrow ? mxBlock : 16);
        }}};
 }
 
@@ -323,8 +447,8 @@ void sectile::checkGroupSizes(const Invocation &call, std::span<const HostArray>
                      std::to_string(call.extent("M")) + ")");
 }
 
-template <class T>
-void sectile::launchGrouped(Use &use, const GroupedTensors<T> &tensors,
+template <class T, class W>
+void sectile::launchGrouped(Use &use, const GroupedTensors<T, W> &tensors,
                             const GroupedEpilogue &epilogue) {
   auto config = use.config_as<GroupedConfig>();
   config.gathered = tensors.rows.data() != nullptr || tensors.rows.extent(0) > 0;
@@ -334,13 +458,28 @@ void sectile::launchGrouped(Use &use, const GroupedTensors<T> &tensors,
   const GateNumbers &numbers = epilogue.numbers;
   config.limited = numbers.limit > 0;
   config.scaled = numbers.alpha != 1;
+  config.lhsScaled = tensors.lhsScales.extent(0) > 0;
+  config.rhsScaled = tensors.rhsScales.extent(0) > 0;
+  const bool isMx = GroupedTensors<T, W>::isMx;
+  if ((config.lhsScaled || config.rhsScaled) && scaleBlock % config.k != 0)
+    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) +
+                         ", which does not divide a block of " + std::to_string(scaleBlock));
+  if (isMx && config.k % mxBlock != 0)
+    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) +
+                         ", which is no multiple of a block of " + std::to_string(mxBlock));
   const std::int64_t columns = config.gate == Gate::none ? config.n : config.n / 2;
+  // Tiles begin at multiples of their width within each half of a matrix.
+  const std::int64_t width = config.gate == Gate::concatenated ? columns : config.n;
+  config.oneScale = scaleBlock % width == 0 &&
+                    (config.gate != Gate::concatenated || tensors.c.extent(1) % width == 0);
   // Every group may end with a tile that is not full.
   const std::int64_t rows = ceilDiv(tensors.c.extent(0), config.m) + tensors.rhs.extent(0),
                      programs = programsFor(use, rows * ceilDiv(tensors.c.extent(1), columns));
-  use(groupedMatmul<T>, programs, config,
+  use(groupedMatmul<T, W>, programs, config,
       {{"lhs", tensors.lhs},
        {"rhs", tensors.rhs},
+       {"lhs_scales", tensors.lhsScales},
+       {"rhs_scales", tensors.rhsScales},
        {"group_sizes", tensors.sizes},
        {"rows", tensors.rows},
        {"bias", tensors.bias},
@@ -350,10 +489,16 @@ void sectile::launchGrouped(Use &use, const GroupedTensors<T> &tensors,
        {"limit", numbers.limit},
        {"offset", numbers.offset}});
 }
-template void sectile::launchGrouped(Use &, const GroupedTensors<half> &, const GroupedEpilogue &);
-template void sectile::launchGrouped(Use &, const GroupedTensors<bfloat16> &,
-                                     const GroupedEpilogue &);
-template void sectile::launchGrouped(Use &, const GroupedTensors<float> &, const GroupedEpilogue &);
+#define SECTILE_LAUNCH_GROUPED(T, W)                                                               \
+  template void sectile::launchGrouped(Use &, const GroupedTensors<T, W> &,                        \
+                                       const GroupedEpilogue &);
+SECTILE_LAUNCH_GROUPED(half, half)
+SECTILE_LAUNCH_GROUPED(bfloat16, bfloat16)
+SECTILE_LAUNCH_GROUPED(float, float)
+SECTILE_LAUNCH_GROUPED(float8_e4m3, float8_e4m3)
+SECTILE_LAUNCH_GROUPED(bfloat16, std::uint8_t)
+SECTILE_LAUNCH_GROUPED(float8_e4m3, std::uint8_t)
+#undef SECTILE_LAUNCH_GROUPED
 
 static KernelSpec grouped(bool isGradient) {
   KernelSpec spec;
@@ -383,11 +528,11 @@ KernelSpec sectile::groupedMatmulSpec() {
   spec.reference = groupedMatmulReference;
   spec.apply = [](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("lhs"), [&]<class T>(T) {
-      launchGrouped<T>(use,
-                       {use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
-                        use.tensor<std::int32_t, 1>("group_sizes"), noTensor<std::int32_t, 1>(),
-                        noTensor<T, 2>(), use.tensor<T, 2>("c")},
-                       {});
+      launchGrouped<T, T>(use,
+                          {use.tensor<T, 2>("lhs"), use.tensor<T, 3>("rhs"),
+                           use.tensor<std::int32_t, 1>("group_sizes"), noTensor<std::int32_t, 1>(),
+                           noTensor<T, 2>(), use.tensor<T, 2>("c")},
+                          {});
     });
   };
   return spec;

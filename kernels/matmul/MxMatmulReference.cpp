@@ -5,12 +5,17 @@
 
 using namespace sectile;
 
-namespace {
-
-double decodeE2m1(unsigned code) {
+double sectile::decodeE2m1(unsigned code) {
   static constexpr double magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   return code & 8 ? -magnitudes[code & 7] : magnitudes[code & 7];
 }
+
+double sectile::decodeE8m0(unsigned code) {
+  return code == 255 ? std::numeric_limits<double>::quiet_NaN()
+                     : std::ldexp(1.0, static_cast<int>(code) - 127);
+}
+
+namespace {
 
 // [rows, K], each number with its scale.
 std::vector<double> decoded(const HostArray &codes, const HostArray &scales) {
@@ -26,11 +31,8 @@ std::vector<double> decoded(const HostArray &codes, const HostArray &scales) {
   const std::size_t k =
       codes.shape[0] ? numbers.size() / static_cast<std::size_t>(codes.shape[0]) : 0;
   const auto exponents = scales.as<std::uint8_t>();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const int code = exponents[i / k * blocks + i % k / 32];
-    numbers[i] =
-        code == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(numbers[i], code - 127);
-  }
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] *= decodeE8m0(exponents[i / k * blocks + i % k / 32]);
   return numbers;
 }
 

@@ -21,6 +21,10 @@ void addProducts(std::span<const Number> row, const Number *columns, std::span<N
 void addProductsOfFp8(std::span<const float> row, const float *columns, std::int64_t stride,
                       std::span<float> sums);
 
+// The numbers of the microscaling formats: of an e2m1's four bits, and of a scale.
+double decodeE2m1(unsigned code);
+double decodeE8m0(unsigned code);
+
 // Row i of a matrix [rows, columns].
 template <class Matrix> auto rowOf(Matrix &matrix, std::int64_t i, std::int64_t columns) {
   return std::span(matrix.data() + i * columns, static_cast<std::size_t>(columns));

@@ -3,6 +3,7 @@
 // a_scales[i, s] * b_scales[s, block of j] * (a b within s) + bias[j]). A block_k that is no
 // multiple of 32 is refused.
 #include "kernels/calls/Use.h"
+#include "kernels/matmul/BlockScales.h"
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
@@ -36,7 +37,6 @@ template <class T, class Out> struct ScaledArguments {
 template <class T, class Out>
 SECTILE_STRUCT((ScaledArguments<T, Out>), a, b, a_scales, b_scales, bias, c)
 
-// Within a block of K the sums are those of the codes; each block's are scaled once.
 template <class T, class Out>
 Kernel scaledMatmul{
     "scaled_matmul", [](const ScaledArguments<T, Out> &arguments, const ScaledConfig &config) {
@@ -49,60 +49,30 @@ Kernel scaledMatmul{
         auto [i, j] = order.at(tile);
         auto left = a.tile(m, config.k);
         auto right = b.tile(config.k, n);
-        // A tile whose columns lie in one block has one scale for all of them. There are none
-        // beyond the last block of K.
-        const bool same = config.block_n % n == 0;
-        const Int blocks = aScales.extent(1);
-        auto rowScales = [&](const Int &block) { return aScales.tile(m, 1).load(i, block); };
-        auto scaleAt = [&](const Int &block, const auto &column, const auto &isThere) {
-          return load(bScales.ptr() +
-                          (cast<std::int64_t>(block) * bScales.stride(0) +
-                           cast<std::int64_t>(column / config.block_n) * bScales.stride(1)),
-                      isThere && block < blocks);
-        };
-        // One scale for all columns is loaded for each row where it is needed much later: as a
-        // scalar it would be moved to a uniform register, which waits for it.
-        auto columnScales = [&](const Int &block) {
-          if (same && config.persistent)
-            return expand(
-                scaleAt(block, j * n + zeros<Index>(m), i * m + arange(0, m) < c.extent(0)), 1);
-          if (same)
-            return scaleAt(block, j * n, j * n < c.extent(1));
-          const auto column = j * n + arange(0, n);
-          return expand(scaleAt(block, column, column < c.extent(1)), 0);
-        };
-        auto total = zeros<float>(m, n);
+        const ColumnScales columns{bScales, config.block_n, n, config.block_n % n == 0};
+        std::optional<Tile<bool>> rows;
+        if (config.persistent)
+          rows = i * m + arange(0, m) < c.extent(0);
         // With copies by other warps nothing holds the warpgroups together: one scales while
         // another multiplies.
-        const LoopOptions options = copiedApart(config.persistent);
-        // The scales are loaded blocks ahead: behind the copies that are in flight, they take
-        // longer than a block does.
-        const int ahead = config.persistent ? 2 : 1;
-        std::vector<Tile<float>> rows, columns;
-        for (int block = 0; block < ahead; ++block) {
-          rows.push_back(rowScales(block));
-          columns.push_back(columnScales(block));
-        }
-        for (auto block : range(0, blocks, options)) {
-          auto scales = rows[0] * columns[0];
-          for (int next = 1; next < ahead; ++next) {
-            rows[next - 1] = rows[next];
-            columns[next - 1] = columns[next];
-          }
-          rows.back() = rowScales(block + ahead);
-          columns.back() = columnScales(block + ahead);
-          auto sums = zeros<SumOf<T>>(m, n);
-          for (auto step : range(block * steps, (block + 1) * steps))
-            sums = dot(left.load(i, step), right.load(step, j), sums);
-          total += cast<float>(sums) * scales;
-        }
-        storeActivated(c, bias, i, j, total, config);
+        const auto total = sumsOfBlocks(
+            {.parts = 1,
+             .m = m,
+             .n = n,
+             .blocks = aScales.extent(1),
+             .options = copiedApart(config.persistent),
+             .ahead = config.persistent ? 2 : 1},
+            [&](const Int &block) { return aScales.tile(m, 1).load(i, block); },
+            [&](const Int &block, int) { return columns.load(block, j * n, c.extent(1), rows); },
+            [&](const Int &block) {
+              auto sums = zeros<SumOf<T>>(m, n);
+              for (auto step : range(block * steps, (block + 1) * steps))
+                sums = dot(left.load(i, step), right.load(step, j), sums);
+              return std::vector{cast<float>(sums)};
+            });
+        storeActivated(c, bias, i, j, total[0], config);
       });
     }};
-
-// Two sets of sums leave no room for larger ones.
-constexpr ProductTile scaledTiles[] = {
-    {128, 128, 8, 4}, {64, 128, 4, 4}, {64, 64, 4, 4}, {64, 32, 4, 6}};
 
 ProductShape shapeOf(const Invocation &call) {
   return {.batches = 1,

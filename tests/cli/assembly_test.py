@@ -26,6 +26,7 @@ SHAPES = {
 KNOWN_SPILLS = {
     "moe_up f16": 48,
     "moe_up bf16": 48,
+    "moe_up f8e4m3": 16,
     "moe_up persistent=1 f16": 48,
     "moe_up persistent=1 bias f16": 72,
     "scaled_matmul f8e4m3": 16,

@@ -49,8 +49,41 @@ def by_expert(rows, w, counts, sizes):
     return torch.cat([part @ of for part, of in zip(torch.split(rows, sizes), w)])
 
 
+E2M1 = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6)
+
+
+def spread(scales, like, *sides):
+    """Scales of blocks as large as the last axes of what they scale."""
+    for axis, side in zip(range(-len(sides), 0), sides):
+        scales = scales.repeat_interleave(side, axis).narrow(axis, 0, like.shape[axis])
+    return scales
+
+
+def operands(c, rows, rows_scales, w, w_scales):
+    """The rows and the matrices [E, K, N] as they are multiplied: codes as bf16, after scaling."""
+    trans = c.flag("trans_w")
+    if w.dtype == torch.uint8:
+        pairs = torch.stack((w & 15, w >> 4), -1).flatten(-2).long()
+        numbers = torch.tensor(E2M1, device=w.device)[pairs]
+        w = (numbers * spread(torch.exp2(w_scales.float() - 127), numbers, 32)).bfloat16()
+    elif w_scales is not None:
+        w = (w.float() * spread(w_scales, w, 128, 128)).to(torch.bfloat16 if w.itemsize == 1 else w.dtype)
+    if rows_scales is not None:
+        dtype = torch.bfloat16 if rows.itemsize == 1 else rows.dtype
+        rows = (rows.float() * spread(rows_scales, rows, 128)).to(dtype)
+    narrow = lambda x: x.bfloat16() if x.itemsize == 1 else x
+    return narrow(rows), narrow(w.mT if trans else w)
+
+
 def bias_of(bias, counts):
     return torch.repeat_interleave(bias, counts.long(), 0)
+
+
+def remarked(c, *names):
+    """The optional inputs that are there."""
+    if "w_scales" in c.given("w_scales"):
+        c.remark("multiplies in bf16 after scaling, all experts' matrices each time")
+    return c.given(*names)
 
 
 @peer(PYTORCH, "moe_up")
@@ -58,11 +91,14 @@ def _(c):
     gate, sizes = c.choice("gate", "concatenated"), c["counts"].long().tolist()
     c.require(c.choice("activation", "silu") in ("silu", "none"), "another activation")
     alpha, limit, offset = c.number("alpha", 1), c.number("limit"), c.number("up_offset")
+    extras = remarked(c, "bias", "x_scales", "w_scales")
 
-    def up(x, w, counts, rows, *bias):
-        z = by_expert(x[rows.long()], w.mT if c.flag("trans_w") else w, counts, sizes)
-        if bias:
-            z = z + bias_of(bias[0], counts)
+    def up(x, w, counts, rows, *rest):
+        given = dict(zip(extras, rest))
+        x, w = operands(c, x, given.get("x_scales"), w, given.get("w_scales"))
+        z = by_expert(x[rows.long()], w, counts, sizes)
+        if "bias" in given:
+            z = z + bias_of(given["bias"], counts)
         if gate == "none":
             return F.silu(z) if c.choice("activation", "silu") == "silu" else z
         g, u = (z[:, ::2], z[:, 1::2]) if gate == "interleaved" else z.chunk(2, -1)
@@ -70,7 +106,7 @@ def _(c):
             g, u = g.clamp(max=limit), u.clamp(-limit, limit)
         return g * torch.sigmoid(alpha * g) * (u + offset)
 
-    return up, ["x", "w", "counts", "rows", *c.given("bias")]
+    return up, ["x", "w", "counts", "rows", *extras]
 
 
 def combined(parts, inverse, weights, addend):
@@ -83,11 +119,12 @@ def combined(parts, inverse, weights, addend):
 
 @peer(PYTORCH, "moe_down")
 def _(c):
-    sizes, extras = c["counts"].long().tolist(), c.given("bias", "addend")
+    sizes, extras = c["counts"].long().tolist(), remarked(c, "bias", "addend", "h_scales", "w_scales")
 
     def down(h, w, counts, inverse, weights, *rest):
         given = dict(zip(extras, rest))
-        parts = by_expert(h, w.mT if c.flag("trans_w") else w, counts, sizes)
+        h, w = operands(c, h, given.get("h_scales"), w, given.get("w_scales"))
+        parts = by_expert(h, w, counts, sizes)
         if "bias" in given:
             parts = parts + bias_of(given["bias"], counts)
         return combined(parts, inverse, weights, given.get("addend"))

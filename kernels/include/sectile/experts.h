@@ -32,15 +32,20 @@ struct MoeUpOptions {
   MoeGate gate = MoeGate::concatenated;
   MatmulActivation activation = MatmulActivation::silu;
   double alpha = 1, limit = 0, up_offset = 0;
-  std::optional<AnyTensor> bias = {}; // [E, N] like x
-  bool trans_w = false;               // w is [E, N, K]
-  bool exact = false;                 // f32 not through tf32
+  std::optional<AnyTensor> bias = {}; // [E, N], elements like the result's
+  // w, and its scales, are stored as [E, N, K]; by default for fp8 and mxfp4 alone.
+  std::optional<bool> trans_w = {};
+  bool exact = false; // f32 not through tf32
+  // Of operands with scales: of x float [T, K / 128]; of w float [E, K / 128, N / 128], transposed
+  // like w, or for mxfp4 e8m0 as std::uint8_t [E, N, K / 32]. Numbers of blocks are rounded up.
+  std::optional<AnyTensor> x_scales = {}, w_scales = {};
 };
 struct MoeDownOptions {
-  std::optional<AnyTensor> bias = {};   // [E, N] like h
-  std::optional<AnyTensor> addend = {}; // [T, N] like h
-  bool trans_w = false;                 // w is [E, N, K]
-  bool exact = false;                   // f32 not through tf32
+  std::optional<AnyTensor> bias = {};                    // [E, N], elements like the result's
+  std::optional<AnyTensor> addend = {};                  // [T, N], likewise
+  std::optional<bool> trans_w = {};                      // as in MoeUpOptions
+  bool exact = false;                                    // f32 not through tf32
+  std::optional<AnyTensor> h_scales = {}, w_scales = {}; // as in MoeUpOptions: h [M, K / 128]
 };
 
 namespace detail {
@@ -52,6 +57,14 @@ AnyTensor runMoeUp(const Stream &stream, NamedTensors inputs, const MoeUpOptions
                    const std::optional<AnyTensor> &to);
 AnyTensor runMoeDown(const Stream &stream, NamedTensors inputs, const MoeDownOptions &options,
                      const std::optional<AnyTensor> &to);
+
+// Of fp8 codes products are bfloat16.
+template <class T>
+using ExpertElement = std::conditional_t<sizeof(T) == 1, bfloat16, std::remove_const_t<T>>;
+// Matrices of experts like T, or in pairs of e2m1.
+template <class W, class T>
+concept ExpertMatrices = std::same_as<std::remove_const_t<W>, std::remove_const_t<T>> ||
+                         std::same_as<std::remove_const_t<W>, std::uint8_t>;
 } // namespace detail
 
 // The k best experts of each token, from logits [T, E] of half, bfloat16 or float.
@@ -83,31 +96,34 @@ inline MoePlaces moe_permute(const Stream &stream, const Tensor<const std::int32
 }
 
 // Rows rows[i] of x [T, K], expert by expert, times w [E, K, N] of their experts, through a gate:
-// [M, N / 2], or [M, N] without one. Elements are half, bfloat16 or float.
-template <class T>
-detail::KernelOutput<T, 2>
-moe_up(const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 3> &w,
+// [M, N / 2], or [M, N] without one. Elements are half, bfloat16, float or float8_e4m3, which give
+// bfloat16; w [E, N, K / 2] of std::uint8_t is mxfp4, for x of bfloat16 or float8_e4m3.
+template <class T, class W>
+  requires detail::ExpertMatrices<W, T>
+Tensor<detail::ExpertElement<T>, 2>
+moe_up(const Stream &stream, const Tensor<T, 2> &x, const Tensor<W, 3> &w,
        const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 1> &rows,
        const MoeUpOptions &options = {},
-       const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+       const detail::KernelTo<Tensor<detail::ExpertElement<T>, 2>> &to = {}) {
   return detail::runMoeUp(stream, {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}, options,
                           to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 2>();
+      .template as<detail::ExpertElement<T>, 2>();
 }
 
 // Rows h [M, K] times w [E, K, N] of their experts, and of each token the weighted sum of those at
-// inverse [T, k]: [T, N].
-template <class T>
-detail::KernelOutput<T, 2>
-moe_down(const Stream &stream, const Tensor<T, 2> &h, const detail::KernelInput<T, 3> &w,
+// inverse [T, k]: [T, N]. Elements are as in moe_up.
+template <class T, class W>
+  requires detail::ExpertMatrices<W, T>
+Tensor<detail::ExpertElement<T>, 2>
+moe_down(const Stream &stream, const Tensor<T, 2> &h, const Tensor<W, 3> &w,
          const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 2> &inverse,
          const Tensor<const float, 2> &weights, const MoeDownOptions &options = {},
-         const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+         const detail::KernelTo<Tensor<detail::ExpertElement<T>, 2>> &to = {}) {
   return detail::runMoeDown(
              stream,
              {{"h", h}, {"w", w}, {"counts", counts}, {"inverse", inverse}, {"weights", weights}},
              options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 2>();
+      .template as<detail::ExpertElement<T>, 2>();
 }
 
 } // namespace sectile

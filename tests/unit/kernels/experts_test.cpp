@@ -37,6 +37,15 @@ KernelCase permute(std::int64_t tokens, std::int64_t k, const char *count,
   return {"moe_permute", {{"T", tokens}, {"k", k}}, {{"count", count}, {"first", first}}};
 }
 
+/// A product of experts with few columns.
+KernelCase up(Assignments options, std::vector<std::string> with, const char *dtype,
+              std::int64_t k = 40, std::int64_t n = 48) {
+  return {"moe_up", {{"K", k}, {"N", n}}, std::move(options), std::move(with), dtype};
+}
+KernelCase down(Assignments options, std::vector<std::string> with, const char *dtype) {
+  return {"moe_down", {{"K", 24}, {"N", 40}}, std::move(options), std::move(with), dtype};
+}
+
 /// Group sizes that are given.
 KernelCase withCounts(KernelCase test, const std::vector<double> &counts) {
   double rows = 0;
@@ -124,10 +133,8 @@ TEST_P(Experts, LeavesOutExpertsThatAreElsewhere) {
 TEST_P(Experts, ProductsOfGatheredRows) {
   for (const auto &counts : lengths)
     for (const char *gate : {"none", "interleaved", "concatenated"}) {
-      expectRight(device,
-                  withCounts({"moe_up", {{"N", 130}}, {{"gate", gate}}, {}, "f16"}, counts));
-      KernelCase persistent = withCounts(
-          {"moe_up", {{"K", 136}, {"N", 176}}, {{"gate", gate}}, {"bias"}, "bf16"}, counts);
+      expectRight(device, withCounts(up({{"gate", gate}}, {}, "f16", 40, 130), counts));
+      KernelCase persistent = withCounts(up({{"gate", gate}}, {"bias"}, "bf16", 136, 176), counts);
       persistent.config = {{"persistent", 1}, {"programs", 3}, {"m", 64},    {"n", 64},
                            {"k", 64},         {"warps", 4},    {"stages", 3}};
       expectRight(device, persistent);
@@ -135,37 +142,34 @@ TEST_P(Experts, ProductsOfGatheredRows) {
   for (const char *dtype : {"f16", "bf16", "f32"})
     for (const char *gate : {"none", "interleaved", "concatenated"})
       for (const char *trans : {"false", "true"})
-        expectRight(device, {"moe_up", {}, {{"gate", gate}, {"trans_w", trans}}, {"bias"}, dtype});
+        expectRight(device, up({{"gate", gate}, {"trans_w", trans}}, {"bias"}, dtype));
   for (const char *activation : {"none", "relu_squared", "gelu", "gelu_tanh"})
-    expectRight(device, {"moe_up", {}, {{"activation", activation}}, {}, "f16"});
+    expectRight(device, up({{"activation", activation}}, {}, "f16"));
   // As gpt-oss has it.
   for (const char *dtype : {"f16", "f32"}) {
-    KernelCase test{
-        "moe_up",
-        {},
-        {{"gate", "interleaved"}, {"alpha", "1.702"}, {"limit", "1"}, {"up_offset", "1"}},
-        {"bias"},
-        dtype};
-    expectRight(device, test);
+    expectRight(
+        device,
+        up({{"gate", "interleaved"}, {"alpha", "1.702"}, {"limit", "1"}, {"up_offset", "1"}},
+           {"bias"}, dtype));
   }
   expectRight(device, {"moe_up", {{"K", 0}}, {}, {"bias"}, "f16"});
   expectRight(device, {"moe_up", {{"N", 0}}, {}, {}, "f16"});
-  expectRightWithStrides(device, {"moe_up", {}, {}, {"bias"}, "f16"});
+  expectRightWithStrides(device, up({}, {"bias"}, "f16"));
 }
 
 TEST_P(Experts, DownAndTheSumOfChoices) {
   for (const auto &counts : lengths)
     for (const std::vector<std::string> &with :
          std::vector<std::vector<std::string>>{{}, {"bias", "addend"}})
-      expectRight(device, withCounts({"moe_down", {}, {}, with, "f16"}, counts));
+      expectRight(device, withCounts(down({}, with, "f16"), counts));
   for (const char *dtype : {"f16", "bf16", "f32"})
     for (const char *trans : {"false", "true"})
-      expectRight(device, {"moe_down", {}, {{"trans_w", trans}}, {"bias", "addend"}, dtype});
+      expectRight(device, down({{"trans_w", trans}}, {"bias", "addend"}, dtype));
   for (std::int64_t k : {0, 1, 2, 5, 9})
     for (std::int64_t n : {0, 1, 33, 300})
       expectRight(device, {"moe_combine", {{"C", k}, {"N", n}}, {}, {"weights"}, "f16"});
   expectRight(device, {"moe_combine", {}, {}, {"addend"}, "bf16"});
-  expectRightWithStrides(device, {"moe_down", {}, {}, {"addend"}, "f16"});
+  expectRightWithStrides(device, down({}, {"addend"}, "f16"));
   expectRightWithStrides(device, {"moe_combine", {}, {}, {"weights"}, "f16"});
 }
 
@@ -257,8 +261,8 @@ TEST_P(ExpertsElsewhere, IsRight) {
   expectRight(device, permute(60, 3, "9", "1"));
   expectRight(device, permute(3000, 3, "9", "1"));
   for (const char *gate : {"none", "interleaved", "concatenated"})
-    expectRight(device, {"moe_up", {}, {{"gate", gate}}, {"bias"}, "f16"});
-  expectRight(device, {"moe_down", {}, {}, {"bias", "addend"}, "f16"});
+    expectRight(device, up({{"gate", gate}}, {"bias"}, "f16"));
+  expectRight(device, down({}, {"bias", "addend"}, "f16"));
   expectRight(device, {"moe_combine", {}, {}, {"weights"}, "bf16"});
 }
 

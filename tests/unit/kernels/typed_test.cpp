@@ -1,7 +1,6 @@
 // The typed functions of <sectile/kernels.h> and of the families' headers: the same results as
 // calls by name, written in place where outputs are given; outputs of another shape are refused.
 #include "TypedTest.h"
-#include <sectile/experts.h>
 #include <sectile/kernels.h>
 #include <sectile/sampling.h>
 #include <sectile/serving.h>
@@ -648,107 +647,6 @@ TEST_P(Typed, LinearCrossEntropy) {
       expectSame(out.dw, named, "dw");
     }
   }
-}
-
-TEST_P(Typed, MixtureOfExperts) {
-  const auto logits = numbers({6, 8});
-  const auto bias = numbers({8}, 3);
-  const NamedTensors routed = run_kernel(stream, "moe_route", {{"logits", logits}, {"bias", bias}},
-                                         {{"k", "3"},
-                                          {"scoring", "sigmoid"},
-                                          {"n_group", "4"},
-                                          {"topk_group", "2"},
-                                          {"renormalize", "true"},
-                                          {"scale", "2.5"}});
-  const MoeRouteOptions options{.k = 3,
-                                .scoring = MoeScoring::sigmoid,
-                                .bias = bias,
-                                .n_group = 4,
-                                .topk_group = 2,
-                                .renormalize = true,
-                                .scale = 2.5};
-  const MoeRouted to{room({6, 3}), room<std::int32_t>({6, 3})};
-  expectPlace(moe_route(stream, logits, options, to).weights, to.weights);
-  for (const auto &out : {moe_route(stream, logits, options), to}) {
-    expectSame(out.weights, routed, "weights");
-    expectSame(out.experts, routed, "experts");
-  }
-  for (const auto &[scoring, name] :
-       {std::pair{MoeScoring::softmax, "softmax"}, {MoeScoring::chosen, "chosen"}})
-    expectSame(moe_route(stream, logits, {.scoring = scoring}).weights,
-               run_kernel(stream, "moe_route", {{"logits", logits}}, {{"scoring", name}}),
-               "weights");
-
-  const NamedTensors placed = run_kernel(stream, "moe_permute", {{"experts", to.experts}},
-                                         {{"count", "5"}, {"first", "1"}});
-  const MoePlaces places = moe_permute(stream, to.experts, {.count = 5, .first = 1});
-  expectSame(places.counts, placed, "counts");
-  expectSame(places.offsets, placed, "offsets");
-  expectSame(places.order, placed, "order");
-  expectSame(places.tokens, placed, "tokens");
-  expectSame(places.inverse, placed, "inverse");
-
-  const MoePlaces all = moe_permute(stream, to.experts, {.count = 8});
-  const auto x = numbers({6, 24}), ofUp = numbers({8, 32}, 4);
-  const auto up = numbers({8, 32, 24}, 2);
-  for (const auto &[gate, name] : {std::pair{MoeGate::none, "none"},
-                                   {MoeGate::interleaved, "interleaved"},
-                                   {MoeGate::concatenated, "concatenated"}})
-    expectSame(moe_up(stream, x, up, all.counts, all.tokens, {.gate = gate, .trans_w = true}),
-               run_kernel(stream, "moe_up",
-                          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}},
-                          {{"gate", name}, {"trans_w", "true"}}),
-               "h");
-  const auto h = room({18, 16});
-  expectPlace(moe_up(stream, x, up, all.counts, all.tokens,
-                     {.gate = MoeGate::interleaved,
-                      .alpha = 1.5,
-                      .limit = 0.75,
-                      .up_offset = 1,
-                      .bias = ofUp,
-                      .trans_w = true},
-                     h),
-              h);
-  expectSame(
-      h,
-      run_kernel(
-          stream, "moe_up",
-          {{"x", x}, {"w", up}, {"counts", all.counts}, {"rows", all.tokens}, {"bias", ofUp}},
-          {{"gate", "interleaved"},
-           {"alpha", "1.5"},
-           {"limit", "0.75"},
-           {"up_offset", "1"},
-           {"trans_w", "true"}}),
-      "h");
-  const auto down = numbers({8, 16, 24}, 5);
-  const auto ofDown = numbers({8, 24}, 6), addend = numbers({6, 24});
-  const auto y = room({6, 24});
-  expectPlace(moe_down(stream, h, down, all.counts, all.inverse, to.weights,
-                       {.bias = ofDown, .addend = addend}, y),
-              y);
-  expectSame(y,
-             run_kernel(stream, "moe_down",
-                        {{"h", h},
-                         {"w", down},
-                         {"counts", all.counts},
-                         {"inverse", all.inverse},
-                         {"weights", to.weights},
-                         {"bias", ofDown},
-                         {"addend", addend}}),
-             "y");
-}
-
-TEST_P(Typed, MixtureOfExpertsAsInTheDocs) {
-  const auto logits = numbers({6, 4}), x = numbers({6, 24});
-  const auto up = numbers({4, 24, 32}, 2), down = numbers({4, 16, 24}, 5);
-  // [experts]
-  const auto [weights, experts] = moe_route(stream, logits, {.k = 2, .renormalize = true});
-  const auto places = moe_permute(stream, experts, {.count = 4});
-  const auto h = moe_up(stream, x, up, places.counts, places.tokens);
-  const auto y = moe_down(stream, h, down, places.counts, places.inverse, weights);
-  // [/experts]
-  EXPECT_EQ(y.extents(), x.extents());
-  EXPECT_TRUE(std::isfinite(y.download()[0]));
 }
 
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {
