@@ -44,6 +44,24 @@ Tile<float> lengths(const Tile<float> &value, const Float &least, const Float &m
   return where(length < least, least, where(length > most, most, length));
 }
 
+// What the form makes of them.
+Tile<float> formed(const Raw &raw, const Float &least, const Float &most,
+                   const GateConfig &config) {
+  switch (config.form) {
+  case GateForm::same:
+    break;
+  case GateForm::sigmoid:
+    return sigmoid(raw.value);
+  case GateForm::softplus:
+    return raw.speed * lengths(raw.value, least, most, config);
+  case GateForm::step:
+    return lengths(raw.value, least, most, config);
+  case GateForm::bounded:
+    return sigmoid(raw.speed * raw.value);
+  }
+  return raw.value;
+}
+
 template <class T>
 Kernel gates{"delta_rule_gates",
              [](View<const T, 3> x, View<const float, 1> logs, View<const float, 1> bias,
@@ -51,17 +69,31 @@ Kernel gates{"delta_rule_gates",
                auto heads = cdiv(y.extent(2), config.heads);
                auto block = program_id(0) / heads, head = program_id(0) % heads,
                     batch = program_id(1);
-               auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
-               if (config.form == GateForm::sigmoid)
-                 value = sigmoid(value);
-               else if (config.form == GateForm::softplus)
-                 value = speed * lengths(value, least, most, config);
-               else if (config.form == GateForm::step)
-                 value = lengths(value, least, most, config);
-               else if (config.form == GateForm::bounded)
-                 value = sigmoid(speed * value);
-               y.at(batch).tile(config.steps, config.heads).store(block, head, value * factor);
+               const auto raw = rawOf(x, logs, bias, batch, block, head, config);
+               y.at(batch)
+                   .tile(config.steps, config.heads)
+                   .store(block, head, formed(raw, least, most, config) * factor);
              }};
+
+// Of one head, by channels of the keys, which take the place of heads in the configuration.
+template <class T>
+Kernel channelGates{
+    "delta_rule_channel_gates",
+    [](View<const T, 4> x, View<const float, 1> logs, View<const float, 2> bias, View<float, 4> y,
+       Float factor, Float least, Float most, const GateConfig &config) {
+      auto blocks = cdiv(y.extent(3), config.heads);
+      auto block = program_id(0) / blocks, channel = program_id(0) % blocks, head = program_id(1),
+           batch = program_id(2);
+      const auto of = [&](const auto &all) {
+        return all.at(batch).fix(1, head).tile(config.steps, config.heads);
+      };
+      Raw raw{cast<float>(of(x).load(block, channel)), full<float>(1, 1, config.heads)};
+      if (config.a_log)
+        raw.speed *= exp(load(logs.ptr() + cast<std::int64_t>(head) * logs.stride(0)));
+      if (config.dt_bias)
+        raw.value += expand(bias.at(head).tile(config.heads).load(channel), 0);
+      of(y).store(block, channel, formed(raw, least, most, config) * factor);
+    }};
 
 // dx, and sums over the program's steps for A_log and dt_bias: parts [2, programs, Hv].
 template <class T>
@@ -114,10 +146,12 @@ Kernel gateSums{"delta_rule_gate_sums",
                 }};
 
 GateConfig configOf(const Use &use, const GateNumbers &numbers) {
-  return {.form = numbers.form,
+  const bool byChannel = std::string_view(numbers.name) == "gk";
+  return {.heads = byChannel ? 64 : 16,
+          .form = numbers.form,
           .x = use.has(numbers.name),
           .a_log = numbers.isGate() && numbers.form != GateForm::step && use.has("A_log"),
-          .dt_bias = numbers.isGate() && use.has("dt_bias"),
+          .dt_bias = numbers.isGate() && use.has(byChannel ? "dt_bias_k" : "dt_bias"),
           .limited = numbers.least > 0 || numbers.most < std::numeric_limits<float>::infinity()};
 }
 
@@ -130,6 +164,12 @@ DType typeOf(const Use &use, const GateNumbers &numbers) {
 }
 
 } // namespace
+
+bool delta::isGiven(const Invocation &call, std::string_view input) {
+  const auto &all = call.kernel->arguments;
+  return std::any_of(all.begin(), all.end(), [&](const auto &one) { return one.name == input; }) &&
+         call.has(input);
+}
 
 Limits delta::limitsOf(const Invocation &call) {
   Limits limits;
@@ -162,14 +202,15 @@ GateNumbers delta::strengthsOf(const Invocation &call) {
 
 GateNumbers delta::decaysOf(const Invocation &call) {
   const std::string &gate = call.options.choice("gate");
+  const char *const name = isGiven(call, "gk") ? "gk" : "g";
   if (gate == "softplus") {
     const Limits limits = limitsOf(call);
-    return {"g", GateForm::softplus, -1, static_cast<float>(limits.least),
+    return {name, GateForm::softplus, -1, static_cast<float>(limits.least),
             static_cast<float>(limits.most)};
   }
   if (gate == "sigmoid")
-    return {"g", GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
-  return {"g", GateForm::same, 1};
+    return {name, GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
+  return {name, GateForm::same, 1};
 }
 
 Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
@@ -183,6 +224,23 @@ Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
     use(gates<T>, Grid(programs(use, config), use.extent("B")), use.tensor<T, 3>(numbers.name),
         use.tensor<float, 1>("A_log"), use.tensor<float, 1>("dt_bias"), result, numbers.factor,
         numbers.least, numbers.most, config);
+  });
+  return result;
+}
+
+Tensor<float, 4> delta::channelsInFloat(Use &use, const GateNumbers &numbers) {
+  if (numbers.isPlain(use.call))
+    return use.tensor<float, 4>(numbers.name);
+  const std::int64_t batches = use.extent("B"), steps = use.extent("T"), heads = use.extent("Hv"),
+                     channels = use.extent("K");
+  const auto result = use.workspace<float, 4>({batches, steps, heads, channels});
+  const GateConfig config = configOf(use, numbers);
+  for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
+    use(channelGates<T>,
+        Grid(ceilDiv(steps, config.steps) * ceilDiv(channels, config.heads), heads, batches),
+        use.tensor<T, 4>(numbers.name), use.tensor<float, 1>("A_log"),
+        use.tensor<float, 2>("dt_bias_k"), result, numbers.factor, numbers.least, numbers.most,
+        config);
   });
   return result;
 }

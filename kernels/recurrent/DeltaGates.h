@@ -6,6 +6,9 @@
 
 namespace sectile::delta {
 
+// Of an optional input that delta_rule_backward does not have.
+bool isGiven(const Invocation &call, std::string_view input);
+
 // Within which dt_min and dt_max keep what the softplus of a gate gives.
 struct Limits {
   double least = 0, most = std::numeric_limits<double>::infinity();
@@ -33,10 +36,12 @@ struct GateNumbers {
   }
 };
 GateNumbers strengthsOf(const Invocation &call); // beta
-GateNumbers decaysOf(const Invocation &call);    // g
+GateNumbers decaysOf(const Invocation &call);    // g, or gk
 
 // [B, T, Hv]; nothing where they are not given.
 Tensor<float, 3> inFloat(Use &use, const GateNumbers &numbers);
+// The same of gk: [B, T, Hv, K].
+Tensor<float, 4> channelsInFloat(Use &use, const GateNumbers &numbers);
 // Where the gradient of these goes, and the launch after that which makes the inputs' of it. Of a
 // softplus that is the length of steps, too, `ofSteps` is the gradient of these.
 Tensor<float, 3> gradientOf(Use &use, const GateNumbers &numbers);

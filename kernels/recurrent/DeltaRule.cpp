@@ -8,7 +8,6 @@
 // linear attention) the same states and outputs are of k and v directly. K beyond 256 is refused. A
 // NaN or an infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
-#include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
@@ -148,14 +147,7 @@ Kernel outputs{
               scores *= expand(strengthsOf(sequence.numbers(beta, head), number, config), 0);
               result = dot(cast<T>(scores), values.load(number, column), result, Precision::ieee);
             }
-            if (config.D)
-              result += cast<float>(values.load(number, column)) *
-                        load(D.ptr() + cast<std::int64_t>(head) * D.stride(0));
-            if (config.z)
-              result *= activate(
-                  Activation::silu,
-                  cast<float>(sequence.rows(z, head).tile(chunk, columns).load(number, column)));
-            sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
+            storeOutput(sequence, number, head, column, result, v, D, z, o, config);
           });
     }};
 
@@ -209,17 +201,36 @@ std::vector<ArgumentRow> delta::inputs() {
            {.sample = sampleBoundaries("T")}}};
 }
 
-std::vector<OptionRow> delta::options() {
-  return {{"rule: delta|add|mamba2 = delta",
-           "a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + dt_bias)"},
-          {"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
+// What only delta_rule takes.
+static std::vector<ArgumentRow> inputsByChannel() {
+  return {{"gk?: [B, T, Hv, K] f32|f16|bf16",
+           "in place of g, for each channel of the keys (KDA)",
+           {.sample = sampleLogs}},
+          {"dt_bias_k?: [Hv, K] f32", "in place of dt_bias, with gk; 0 if left out"},
+          {"a?: [B, T, Hk, K] like q",
+           "of rule=rwkv7: what a step reads of the state",
+           {.sample = sampleKeys}},
+          {"b?: [B, T, Hk, K] like q",
+           "of rule=rwkv7: where it writes that; where b a^T does not shrink the state, that grows",
+           {.sample = sampleKeys}}};
+}
+
+std::vector<OptionRow> delta::options(bool backward) {
+  const std::string rules = backward ? "delta|add|mamba2" : "delta|add|mamba2|rwkv7";
+  return {{"rule: " + rules + " = delta",
+           std::string("a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + "
+                       "dt_bias)") +
+               (backward ? "" : "; rwkv7: S = diag(e^g) S + b (a^T S) + k v^T")},
+          {"scale: number e.g. 0.7",
+           std::string("of the queries; 1/sqrt(K) if not given, with mamba2") +
+               (backward ? " 1" : " and rwkv7 1")},
           {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
           {"gate: none|softplus|sigmoid",
            "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given or with "
+           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or a bias is given or with "
            "mamba2, else none",
            [](const Invocation &call) {
-             return call.has("A_log") || call.has("dt_bias") ||
+             return call.has("A_log") || call.has("dt_bias") || isGiven(call, "dt_bias_k") ||
                             call.options.choice("rule") == "mamba2"
                         ? "softplus"
                         : "none";
@@ -255,6 +266,27 @@ void delta::check(const Invocation &call) {
   for (const char *input : {"A_log", "dt_bias"})
     if (call.has(input) && call.options.choice("gate") == "none")
       refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
+  if (isGiven(call, "gk")) {
+    if (call.has("g"))
+      refuse(call, "decays are g by heads or gk by channels: leave one out, or add g to gk");
+    if (call.has("dt_bias"))
+      refuse(call, "with gk the gate adds dt_bias_k [Hv, K]: give that in place of dt_bias");
+    if (call.options.choice("rule") == "mamba2")
+      refuse(call, "with rule=mamba2 decays are those of heads: give g in place of gk");
+  } else if (isGiven(call, "dt_bias_k")) {
+    refuse(call, "dt_bias_k is added to gk, which is not given; to g dt_bias is");
+  }
+  if (isGiven(call, "dt_bias_k") && call.options.choice("gate") == "none")
+    refuse(call, "dt_bias_k is the gate's: option 'gate' cannot be none with it");
+  const bool isRwkv = call.options.choice("rule") == "rwkv7";
+  for (const char *input : {"a", "b"})
+    if (isGiven(call, input) != isRwkv)
+      refuse(call, isRwkv ? std::string("rule=rwkv7 takes a and b: ") + input + " is missing"
+                          : std::string(input) + " is of rule=rwkv7 only");
+  if (isRwkv && call.has("beta"))
+    refuse(call, "rule=rwkv7 has no beta: it is a part of b and k");
+  if (isRwkv && call.options.flag("qk_l2norm"))
+    refuse(call, "with rule=rwkv7 option 'qk_l2norm' must be false: a and b go with k as it is");
   const bool isMamba = call.options.choice("rule") == "mamba2";
   if (isMamba && call.has("beta"))
     refuse(call, "with rule=mamba2 beta is softplus(g + dt_bias): leave beta out");
@@ -273,21 +305,29 @@ static std::int64_t widthOf(const Invocation &call) {
 static float scaleOf(const Invocation &call) {
   if (call.options.given("scale"))
     return static_cast<float>(call.options.number("scale"));
-  if (call.options.choice("rule") == "mamba2")
+  if (call.options.choice("rule") == "mamba2" || call.options.choice("rule") == "rwkv7")
     return 1;
   // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
   const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
   return static_cast<float>(1 / std::sqrt(width));
 }
 
+bool delta::isByChannel(const Invocation &call) {
+  return isGiven(call, "gk") || call.options.choice("rule") == "rwkv7";
+}
+
 static DeltaConfig configOf(const Use &use, const char *columns, const char *warps, bool backward) {
+  const std::string &rule = use.call.options.choice("rule");
+  const bool byChannel = isByChannel(use.call), isDelta = rule == "delta", isRwkv = rule == "rwkv7";
   return {.chunk = use.field("chunk"),
           .columns = use.field(columns),
           .warps = use.field(warps),
           .width = static_cast<int>(widthOf(use.call)),
-          .corrects = use.call.options.choice("rule") == "delta",
+          .corrects = isDelta || isRwkv,
+          .direct = byChannel && !isDelta,
           .beta = strengthsOf(use.call).isGiven(use.call),
-          .g = decaysOf(use.call).isGiven(use.call),
+          .g = !isGiven(use.call, "gk") && decaysOf(use.call).isGiven(use.call),
+          .gk = isGiven(use.call, "gk"),
           .D = use.has("D"),
           .z = use.has("z"),
           .initial_state = use.has("initial_state"),
@@ -305,9 +345,11 @@ DeltaCall::DeltaCall(Use &use, bool backward)
       slots(states.packed ? use.call.extent("T") / states.chunk + count
                           : count * ceilDiv(use.call.extent("T"), states.chunk)),
       starts(use.tensor<std::int32_t, 1>("cu_seqlens")), beta(inFloat(use, strengthsOf(use.call))),
-      g(inFloat(use, decaysOf(use.call))), remaining(noTensor<float, 3>()),
+      g(states.gk ? noTensor<float, 3>() : inFloat(use, decaysOf(use.call))),
+      remaining(noTensor<float, 3>()),
+      gk(states.gk ? channelsInFloat(use, decaysOf(use.call)) : noTensor<float, 4>()),
       whole(noTensor<float, 2>()) {
-  if (!states.corrects)
+  if (!states.corrects || isByChannel(use.call))
     return;
   remaining = use.workspace<float, 3>({slots, heads, states.chunk});
   whole = use.workspace<float, 2>({slots, heads});
@@ -358,6 +400,8 @@ namespace {
 
 void apply(Use &use) {
   const DeltaCall call(use);
+  if (isByChannel(use.call))
+    return launchByChannel(use, call);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
@@ -376,9 +420,11 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.tensors[0].dtype;
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
-                             : call.extent("T") <= 32          ? 32
-                                                               : 64;
+  const bool byChannel = isByChannel(call);
+  // Of rwkv7 three arrays of keys are in flight, and four products of a chunk's steps.
+  const bool isShort = call.extent("T") <= 32 ||
+                       (byChannel && (width > 128 || call.options.choice("rule") == "rwkv7"));
+  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16 : isShort ? 32 : 64;
   // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. In f16,
   // where states enter products more exactly, 128 columns take more registers than there are.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
@@ -393,7 +439,9 @@ Config defaults(const Invocation &call, const std::string &target) {
           {"dv", dv},
           {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
-          {"chunk_warps", chunk < 64 ? 2 : 4}};
+          {"chunk_warps", byChannel    ? (chunk == 16 ? 4 : 8)
+                          : chunk < 64 ? 2
+                                       : 4}};
 }
 
 } // namespace
@@ -440,15 +488,25 @@ void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *c
 KernelSpec sectile::deltaRuleSpec() {
   KernelSpec spec;
   spec.name = "delta_rule";
-  spec.summary = "the gated delta rule, Mamba-2 or gated linear attention, by chunks: "
+  spec.summary = "the gated delta rule, KDA, Mamba-2, RWKV-7 or gated linear attention, by chunks: "
                  "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
   spec.add_arguments(inputs());
+  spec.add_arguments(inputsByChannel());
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
                        {.stored = storedStates}}});
-  spec.add_options(delta::options());
+  spec.add_options(delta::options(false));
   completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
+  // So that b a^T shrinks the state, as in the model.
+  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
+    if (!call.has("a") || !call.has("b"))
+      return;
+    std::vector<double> values = inputs[call.index("a")].to_double();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] *= -static_cast<double>(1 + i % 7) / 8;
+    inputs[call.index("b")].assign(values);
+  };
   spec.reference = deltaRuleReference;
   spec.factor = 3; // by chunks more numbers are rounded than step by step
   spec.defaults = defaults;

@@ -1,6 +1,7 @@
 // What the launches of the delta rule share: where the chunks of a sequence lie, the decays within
 // a chunk, and the inverse of a triangle.
 #pragma once
+#include "kernels/blocks/Activations.h"
 #include "kernels/blocks/PackedTokens.h"
 #include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/LinearRecurrence.h"
@@ -11,13 +12,15 @@ struct DeltaConfig {
   int chunk = 64, columns = 32, warps = 4;
   int width = 64;       // K, up to the next multiple of 16
   bool corrects = true; // a step adds its value less what the state has for its key
+  bool direct = false;  // of decays by channel: values enter the state as they are (add, rwkv7)
   // Which of these arguments are given.
-  bool beta = false, g = false, D = false, z = false, initial_state = false, packed = false;
+  bool beta = false, g = false, gk = false, D = false, z = false, initial_state = false,
+       packed = false;
   bool l2norm = false; // keys and queries are normalised
   bool backward = false, dfinal_state = false;
 };
-SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, corrects, beta, g, D, z, initial_state,
-               packed, l2norm, backward, dfinal_state)
+SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, corrects, direct, beta, g, gk, D, z,
+               initial_state, packed, l2norm, backward, dfinal_state)
 
 // Of all chunks in memory those of a sequence have neighbouring numbers, from `slot` on.
 struct Sequence {
@@ -220,6 +223,22 @@ Tile<float> scoresOf(const Tile<T> &query, const Tile<T> &key, const Decays &dec
   return where(i >= j, scores, 0.0f);
 }
 
+// Stores some columns of o, with what D and z make of them.
+template <class T>
+void storeOutput(const Sequence &sequence, const Int &number, const Int &head, const Int &column,
+                 Tile<float> result, const View<const T, 4> &v, const View<const float, 1> &D,
+                 const View<const T, 4> &z, const View<T, 4> &o, const DeltaConfig &config) {
+  const int chunk = config.chunk, columns = config.columns;
+  if (config.D)
+    result += cast<float>(sequence.rows(v, head).tile(chunk, columns).load(number, column)) *
+              load(D.ptr() + cast<std::int64_t>(head) * D.stride(0));
+  if (config.z)
+    result *=
+        activate(Activation::silu,
+                 cast<float>(sequence.rows(z, head).tile(chunk, columns).load(number, column)));
+  sequence.rows(o, head).tile(chunk, columns).store(number, column, result);
+}
+
 // What the launches of a call share.
 struct DeltaCall {
   std::int64_t heads, k, v, count; // Hv, K, V, N
@@ -228,6 +247,7 @@ struct DeltaCall {
   std::int64_t slots;       // of chunks
   Tensor<std::int32_t, 1> starts;
   Tensor<float, 3> beta, g, remaining; // the last: of each step at the end of its chunk
+  Tensor<float, 4> gk;                 // decays by channel
   Tensor<float, 2> whole;              // of the state before a chunk at its end
 
   explicit DeltaCall(Use &use, bool backward = false);
@@ -248,9 +268,13 @@ template <class T, class U>
 void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
                    const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
+// All launches of a call of delta_rule whose decays differ by channel, or of rule rwkv7.
+bool isByChannel(const Invocation &call);
+void launchByChannel(Use &use, const DeltaCall &call);
+
 // What the specifications of both have in common.
 std::vector<ArgumentRow> inputs();
-std::vector<OptionRow> options();
+std::vector<OptionRow> options(bool backward);
 std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
 std::int64_t sequences(const Invocation &call);
 void check(const Invocation &call);

@@ -16,9 +16,10 @@ template <class Numbers> struct DeltaCall {
   Numbers numbers;
   std::size_t batches, length, keyHeads, heads, width, columns, count;
   Array q, k, v, beta, g, D, z, initial;
-  Array speeds, bias; // of the gate, by head: e^A_log, dt_bias
+  Array gk, a, b;                  // by channel; empty of the gradients' kernel
+  Array speeds, bias, channelBias; // of the gate: e^A_log and dt_bias by head, dt_bias_k
   std::string gate;
-  bool corrects, isMamba; // the rules delta and mamba2
+  bool corrects, isMamba, isRwkv; // the rules delta, mamba2 and rwkv7
   delta::Limits limits;
   Number bound, scale;
   std::vector<std::size_t> starts; // of sequences, among the steps of all batches
@@ -36,6 +37,7 @@ template <class Numbers> struct DeltaCall {
         normalise(*rows);
     corrects = options.choice("rule") == "delta";
     isMamba = options.choice("rule") == "mamba2";
+    isRwkv = options.choice("rule") == "rwkv7";
     limits = delta::limitsOf(call);
     if (beta.empty())
       beta.assign(batches * length * heads, 1);
@@ -51,14 +53,26 @@ template <class Numbers> struct DeltaCall {
     bias = numbers.load(inputs[6]);
     gate = options.choice("gate");
     bound = static_cast<Number>(options.number("lower_bound"));
-    if (g.empty() && gate != "none")
+    if (delta::isGiven(call, "gk"))
+      gk = numbers.load(inputs[call.index("gk")]);
+    if (delta::isGiven(call, "dt_bias_k"))
+      channelBias = numbers.load(inputs[call.index("dt_bias_k")]);
+    if (isRwkv) {
+      a = numbers.load(inputs[call.index("a")]);
+      b = numbers.load(inputs[call.index("b")]);
+    }
+    for (std::size_t i = 0; i < gk.size(); ++i) {
+      const std::size_t head = i / width % heads;
+      gk[i] = formed(head, gk[i] + (channelBias.empty() ? 0 : channelBias[i % (heads * width)]));
+    }
+    if (g.empty() && gk.empty() && gate != "none")
       g.resize(beta.size());
     for (std::size_t i = 0; isMamba && i < beta.size(); ++i)
       beta[i] = stepOf(i, g[i]);
     for (std::size_t i = 0; i < g.size(); ++i)
-      g[i] = decayed(i, g[i]);
+      g[i] = formed(i, gate == "none" ? g[i] : raw(i, g[i]));
     scale = options.given("scale") ? static_cast<Number>(options.number("scale"))
-            : isMamba              ? 1
+            : isMamba || isRwkv    ? 1
             : width                ? static_cast<Number>(1 / std::sqrt(static_cast<double>(width)))
                                    : 0;
     if (call.has("cu_seqlens"))
@@ -78,14 +92,16 @@ template <class Numbers> struct DeltaCall {
   Number speed(std::size_t i) const { return speeds.empty() ? 1 : speeds[i % heads]; }
   // What the gate adds up, of an element of g.
   Number raw(std::size_t i, Number x) const { return bias.empty() ? x : x + bias[i % heads]; }
-  Number stepOf(std::size_t i, Number x) const {
-    return std::clamp(softplus(raw(i, x)), static_cast<Number>(limits.least),
+  Number stepOf(std::size_t i, Number x) const { return lengthOf(raw(i, x)); }
+  Number lengthOf(Number raw) const {
+    return std::clamp(softplus(raw), static_cast<Number>(limits.least),
                       static_cast<Number>(limits.most));
   }
-  Number decayed(std::size_t i, Number x) const {
+  // The logarithm of a head's decay, of what the gate adds up.
+  Number formed(std::size_t head, Number raw) const {
     if (gate == "softplus")
-      return -speed(i) * stepOf(i, x);
-    return gate == "sigmoid" ? bound * activation::logistic(speed(i) * raw(i, x)) : x;
+      return -speed(head) * lengthOf(raw);
+    return gate == "sigmoid" ? bound * activation::logistic(speed(head) * raw) : raw;
   }
 
   void normalise(Array &rows) const {
@@ -103,10 +119,19 @@ template <class Numbers> struct DeltaCall {
   void step(std::size_t t, std::size_t head, Number *state, Number *output) const {
     const std::size_t row = t * heads + head,
                       key = (t * keyHeads + head / (heads / keyHeads)) * width;
+    Array read(isRwkv ? columns : 0); // of the state before the step
+    for (std::size_t d = 0; d < width && isRwkv; ++d)
+      for (std::size_t e = 0; e < columns; ++e)
+        read[e] += a[key + d] * state[d * columns + e];
     const Number decay = g.empty() ? 1 : std::exp(g[row]);
     for (std::size_t i = 0; i < width * columns; ++i)
-      state[i] *= decay;
+      state[i] *= gk.empty() ? decay : std::exp(gk[row * width + i / columns]);
     for (std::size_t e = 0; e < columns; ++e) {
+      if (isRwkv) {
+        read[e] = numbers.store(read[e]);
+        for (std::size_t d = 0; d < width; ++d)
+          state[d * columns + e] += numbers.store(b[key + d] * read[e]);
+      }
       Number known = 0;
       for (std::size_t d = 0; d < width; ++d)
         known += k[key + d] * state[d * columns + e];
@@ -176,9 +201,9 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     using Number = typename decltype(numbers)::Number;
     using Array = std::vector<Number>;
     const DeltaCall all(numbers, call, inputs);
-    Array output = numbers.load(inputs[11]);
+    Array output = numbers.load(inputs[call.index("do")]);
     const std::size_t width = all.width, columns = all.columns, size = width * columns;
-    Array slopes = numbers.load(inputs[12]); // of the states
+    Array slopes = numbers.load(inputs[call.index("dfinal_state")]); // of the states
     slopes.resize(all.count * all.heads * size);
     const std::size_t group = all.keyHeads ? all.heads / all.keyHeads : 0;
     Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), dbeta(all.beta.size()),

@@ -13,7 +13,17 @@ std::string text(double value) {
 }
 const char *flag(bool value) { return value ? "true" : "false"; }
 const char *nameOf(StateRule rule) {
-  return rule == StateRule::delta ? "delta" : rule == StateRule::add ? "add" : "mamba2";
+  switch (rule) {
+  case StateRule::delta:
+    return "delta";
+  case StateRule::add:
+    return "add";
+  case StateRule::mamba2:
+    return "mamba2";
+  case StateRule::rwkv7:
+    return "rwkv7";
+  }
+  return "";
 }
 void addLimits(KernelOptions &words, const std::optional<double> &least,
                const std::optional<double> &most) {
@@ -63,9 +73,19 @@ NamedTensors detail::runRmsNormGated(const Stream &stream, bool backward, NamedT
 
 NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
                                   const DeltaRuleOptions &options, const NamedTensors &outputs) {
-  addTensor(inputs, "g", options.g);
+  const bool byChannel = options.g && options.g->extents.size() == 4;
+  if (backward && (byChannel || options.rule == StateRule::rwkv7))
+    throw LaunchError(std::string("delta_rule_backward: there are no gradients yet of ") +
+                      (byChannel ? "decays by channels (g is [B, T, Hv, K])" : "rule rwkv7") +
+                      "; train with g [B, T, Hv], or without the correction by "
+                      "linear_recurrence_backward, which has gk");
+  addTensor(inputs, byChannel ? "gk" : "g", options.g);
   addTensor(inputs, "A_log", options.A_log);
-  addTensor(inputs, "dt_bias", options.dt_bias);
+  addTensor(inputs,
+            options.dt_bias && options.dt_bias->extents.size() == 2 ? "dt_bias_k" : "dt_bias",
+            options.dt_bias);
+  addTensor(inputs, "a", options.a);
+  addTensor(inputs, "b", options.b);
   addTensor(inputs, "D", options.D);
   addTensor(inputs, "z", options.z);
   addTensor(inputs, "initial_state", options.initial_state);

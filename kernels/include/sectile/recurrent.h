@@ -10,20 +10,21 @@ namespace sectile {
 enum class DecayGate : std::uint8_t { none, softplus, sigmoid };
 
 // What a step adds along its key: beta (v - S^T k), beta v, or that with beta = softplus(g +
-// dt_bias).
-enum class StateRule : std::uint8_t { delta, add, mamba2 };
+// dt_bias); rwkv7, of delta_rule only, adds k v^T, and b (a^T S) of the state before the step.
+enum class StateRule : std::uint8_t { delta, add, mamba2, rwkv7 };
 
 // Axes: T steps, Hv heads of values, N sequences, states of [K, V].
 struct DeltaRuleOptions {
   StateRule rule = StateRule::delta;
-  std::optional<AnyTensor> g = {};     // [B, T, Hv] of floats
-  std::optional<double> scale = {};    // of the queries; 1/sqrt(K) if none, 1 with mamba2
+  std::optional<AnyTensor> g = {};     // [B, T, Hv] or, by channels, [B, T, Hv, K] of floats
+  std::optional<double> scale = {};    // of the queries; if none 1/sqrt(K), with mamba2, rwkv7 1
   bool qk_l2norm = false;              // q and k are normalised
   std::optional<DecayGate> gate = {};  // softplus with A_log, dt_bias or mamba2, else none, if none
   double lower_bound = -5;             // of DecayGate::sigmoid
   std::optional<AnyTensor> A_log = {}; // [Hv] of float
-  std::optional<AnyTensor> dt_bias = {};
+  std::optional<AnyTensor> dt_bias = {};          // [Hv], where g is by channels [Hv, K], of float
   std::optional<double> dt_min = {}, dt_max = {}; // limits of softplus
+  std::optional<AnyTensor> a = {}, b = {};        // [B, T, Hk, K] as k, of rule rwkv7
   std::optional<AnyTensor> D = {};                // [Hv] of float: D v is added to o
   std::optional<AnyTensor> z = {};                // as v: o is multiplied by silu(z)
   bool beta_sigmoid = false;                      // sigmoid(beta) in place of beta
@@ -68,8 +69,9 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
           out.at("final_state").as<float, 4>()};
 }
 
-// Its gradients for dO [B, T, Hv, V], and dfinal_state where the final state has a gradient. Of
-// `to`, gradients that are none are allocated.
+// Its gradients for dO [B, T, Hv, V], not yet where g is by channels or the rule is rwkv7, and
+// dfinal_state where the final state has a gradient. Of `to`, gradients that are none are
+// allocated.
 template <class T>
 DeltaRuleGradients<std::remove_const_t<T>>
 delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInput<T, 4> &k,

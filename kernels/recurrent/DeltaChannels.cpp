@@ -1,0 +1,294 @@
+// delta_rule where decays differ by channel of the keys (KDA, Kimi Linear, arXiv 2510.26692), and
+// RWKV-7 (arXiv 2503.14456), by chunks as in DeltaRule.cpp:
+//   S <- diag(e^g) S + b (a^T S) + k v^T, of which KDA is the case a = e^g k, b = -beta k, with
+//   beta v for v.
+// There is no matrix of decays between steps: e^(G_i - G_j) goes into the rows that are multiplied,
+// in part with step i, in part with step j. No part may be above 1, or strong decays overflow. So
+// pairs of steps are taken by the power of two at which they part: of blocks of twice that many
+// steps the later half meets the earlier one, each decayed from or to the end of the latter. Every
+// decay is then the exponential of a sum over the steps in between. Strictly below the diagonal
+// that makes one triangle of a and b and, in rule rwkv7, one of a and k.
+#include "kernels/recurrent/DeltaRule.h"
+
+using namespace sectile;
+using namespace sectile::delta;
+
+namespace {
+
+// Logarithms of the decays of some steps and channels.
+class Logs {
+public:
+  Logs(const View<const float, 1> &g, const View<const float, 2> &gk, const Int &number, int block,
+       const DeltaConfig &config)
+      : config(config), g(g), gk(gk), number(number), block(block) {}
+
+  // Of each of the chunk's steps, or with `shift` 1 of the one after it, with -1 of that before.
+  Tile<float> of(const Int &part, int shift = 0) const {
+    const auto first = number * config.chunk + shift;
+    auto result = zeros<float>(config.chunk, block);
+    if (config.g)
+      result += expand(g.tile(config.chunk).load_at(first), 1);
+    if (config.gk)
+      result = gk.tile(config.chunk, block).load_at(first, part * block);
+    return result;
+  }
+
+  // Sums within blocks of `size` steps up to each step.
+  Tile<float> upTo(const Tile<float> &each, int size) const {
+    return size == 1 ? each : sums(each, size, false);
+  }
+  // The same without the step itself, of what of(part, -1) gives.
+  Tile<float> before(const Tile<float> &earlier, int size) const {
+    if (size == 1)
+      return zeros<float>(config.chunk, block);
+    return sums(where((steps() & (size - 1)) == 0, 0.0f, earlier), size, false);
+  }
+  // From the step after each to the block's end, of what of(part, 1) gives.
+  Tile<float> after(const Tile<float> &later, int size) const {
+    if (size == 1)
+      return zeros<float>(config.chunk, block);
+    return sums(where((steps() & (size - 1)) == size - 1, 0.0f, later), size, true);
+  }
+
+private:
+  Tile<Index> steps() const { return expand(arange(0, config.chunk), 1); }
+  Tile<float> sums(const Tile<float> &each, int size, bool reverse) const {
+    return reshape(cumsum(reshape(each, config.chunk / size, size, block), 1, reverse),
+                   config.chunk, block);
+  }
+
+  DeltaConfig config;
+  View<const float, 1> g;
+  View<const float, 2> gk;
+  Int number;
+  int block;
+};
+
+// What two sets of rows have in common, by pairs of steps: [chunk, chunk].
+template <class T> Tile<float> common(const Tile<float> &a, const Tile<float> &b, int chunk) {
+  return dot(a, trans(b), zeros<float>(chunk, chunk), statePrecision<T>);
+}
+
+// What the first launch leaves of each chunk [slots, Hv, chunk, K], one after another: queries on
+// the state before the chunk; the rows that carry what steps add, and those that carry v, to its
+// end; and what steps take of the state before it.
+struct Places {
+  int queries = 0, ofAdded = 1, ofValues, reads;
+
+  explicit Places(const DeltaConfig &config)
+      : ofValues(config.corrects ? 2 : 1), reads(ofValues + config.direct) {}
+  int count(const DeltaConfig &config) const { return reads + config.corrects; }
+};
+
+// Of each chunk what the states and outputs need of it, decays included: `rows` in these places,
+// what its steps add without a state (`values` [B, T, Hv, V]), how much of the state before it
+// remains after it (`whole`), and `scores` of queries on what steps add, and then on v.
+template <class T>
+Kernel channelChunks{
+    "delta_rule_chunks",
+    [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> a,
+       View<const T, 4> b, View<const float, 3> beta, View<const float, 3> g,
+       View<const float, 4> gk, View<const std::int32_t, 1> starts, View<T, 4> values,
+       View<T, 5> rows, View<T, 5> scores, View<float, 3> whole, Float scale,
+       const DeltaConfig &config) {
+      // Of rwkv7 what is read and written are arrays of their own.
+      const bool isApart = config.corrects && config.direct;
+      // More channels at once than these leave too few registers for the pairs of steps.
+      const int chunk = config.chunk, columns = config.columns,
+                block = std::min(config.width, chunk == 64 || isApart ? 16 : 32);
+      const Places places(config);
+      auto slot = program_id(0), head = program_id(1);
+      withChunk(
+          starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto shared = head / (v.extent(2) / k.extent(2));
+            const auto wide = [&](const View<const T, 4> &x, const Int &part) {
+              return cast<float>(sequence.rows(x, shared).tile(chunk, block).load(number, part));
+            };
+            const auto leave = [&](int place, const Int &part, const Tile<float> &x) {
+              rows.at(place, slot, head).tile(chunk, block).store(0, part, x);
+            };
+            const auto factorsOf = [&](const View<const T, 4> &x) {
+              if (!config.l2norm)
+                return full<float>(1, chunk, 1);
+              return expand(
+                  factors(sequence.rows(x, shared).tile(chunk, config.width).load(number, 0),
+                          config),
+                  1);
+            };
+            auto queryFactor = factorsOf(q) * scale, keyFactor = factorsOf(k);
+            auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
+            const Logs logs(sequence.numbers(g, head), sequence.rows(gk, head), number, block,
+                            config);
+            auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
+            auto parts = cdiv(k.extent(3), block);
+            auto triangle = zeros<float>(chunk, chunk), pairs = triangle, ofKeys = triangle,
+                 keyPairs = triangle;
+            auto own = zeros<float>(chunk), keyOwn = own;
+            for (auto part : range(0, parts)) {
+              auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor;
+              auto added = key, reader = key;
+              auto each = logs.of(part), later = logs.of(part, 1), earlier = each;
+              if (isApart) {
+                added = wide(b, part);
+                reader = wide(a, part);
+                earlier = logs.of(part, -1);
+                keyOwn += sum(query * key, 1);
+              }
+              own += sum(query * added, 1);
+              for (int half = 1; half < chunk; half *= 2) {
+                auto isLate = expand((arange(0, chunk) & half) != 0, 1);
+                auto meet = (i > j) & ((i ^ j) >= half) & ((i ^ j) < 2 * half);
+                auto decay = exp(where(isLate, logs.upTo(each, half), logs.after(later, half)));
+                auto left = query * decay, right = added * decay, from = right;
+                pairs += where(meet, common<T>(left, right, chunk), 0.0f);
+                if (isApart) {
+                  auto keys = key * decay;
+                  from = reader * exp(where(isLate, logs.before(earlier, half), 0.0f));
+                  ofKeys += where(meet, common<T>(from, keys, chunk), 0.0f);
+                  keyPairs += where(meet, common<T>(left, keys, chunk), 0.0f);
+                }
+                if (config.corrects)
+                  triangle += where(meet, common<T>(from, right, chunk), 0.0f);
+              }
+              auto toEnd = exp(logs.after(later, chunk));
+              if (config.corrects)
+                leave(places.ofAdded, part, added * toEnd);
+              if (config.direct)
+                leave(places.ofValues, part, key * toEnd * expand(strength, 1));
+              leave(places.queries, part, query * exp(logs.upTo(each, chunk)));
+              whole.at(slot, head).tile(block).store(part, exp(sum(each, 0)));
+            }
+            pairs += where(i == j, expand(own, 1), 0.0f);
+            keyPairs += where(i == j, expand(keyOwn, 1), 0.0f);
+            if (!config.corrects) {
+              scores.at(0, slot, head).tile(chunk, chunk).store(0, 0, pairs * expand(strength, 0));
+              return;
+            }
+            scores.at(0, slot, head).tile(chunk, chunk).store(0, 0, pairs);
+            if (isApart)
+              scores.at(1, slot, head).tile(chunk, chunk).store(0, 0, keyPairs);
+            Tile<float> inverse, ofReads, ofNews;
+            if (isApart) {
+              inverse = Inverse<T>(zeros<float>(chunk, chunk) - triangle, chunk)();
+              ofReads = zeros<float>(chunk, chunk) - inverse;
+              ofNews = ofBlocks<T>(inverse, ofKeys, zeros<float>(chunk, chunk));
+            } else {
+              inverse = Inverse<T>(triangle * expand(strength, 1), chunk)();
+              ofReads = ofNews = inverse * expand(strength, 0);
+            }
+            for (auto part : range(0, parts)) {
+              auto reader = wide(isApart ? a : k, part);
+              if (isApart)
+                reader *= exp(logs.before(logs.of(part, -1), chunk));
+              else
+                reader *= keyFactor * exp(logs.upTo(logs.of(part), chunk));
+              leave(places.reads, part,
+                    dot(ofReads, reader, zeros<float>(chunk, block), statePrecision<T>));
+            }
+            auto from = sequence.rows(v, head).tile(chunk, columns);
+            auto to = sequence.rows(values, head).tile(chunk, columns);
+            for (auto column : range(0, cdiv(v.extent(3), columns)))
+              to.store(number, column,
+                       withRows(ofNews, from.load(number, column), zeros<float>(chunk, columns)));
+          });
+    }};
+
+// From chunk to chunk, with some columns of a state: leaves the state before each chunk, and what
+// the chunk's steps add (`added`).
+template <class T, class U>
+Kernel channelStates{
+    "delta_rule_states", [](View<const T, 4> v, View<const std::int32_t, 1> starts,
+                            View<const T, 5> rows, View<const T, 4> values, View<T, 4> added,
+                            View<const float, 3> whole, View<const float, 4> initial,
+                            View<U, 4> kept, View<float, 4> last, const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto column = program_id(0), head = program_id(1), one = program_id(2);
+      const auto sequence = sequenceOf(starts, one, v.extent(1), config);
+      const Places places(config);
+      auto news = sequence.rows(values, head).tile(chunk, columns);
+      auto given = sequence.rows(v, head).tile(chunk, columns);
+      auto state = zeros<float>(width, columns);
+      if (config.initial_state)
+        state = initial.at(one, head).tile(width, columns).load(0, column);
+      for (auto number : range(0, cdiv(sequence.tokens.length, chunk), {.stages = 2})) {
+        auto slot = sequence.slot + number;
+        const auto rowsIn = [&](int place) {
+          return rows.at(place, slot, head).tile(chunk, width).load(0, 0);
+        };
+        kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
+        auto next = state * expand(whole.at(slot, head).tile(width).load(0), 1);
+        if (config.corrects) {
+          auto fresh =
+              cast<T>(cast<float>(news.load(number, column)) -
+                      withState(rowsIn(places.reads), state, zeros<float>(chunk, columns)));
+          added.at(slot, head).tile(chunk, columns).store(0, column, fresh);
+          next = dot(trans(rowsIn(places.ofAdded)), fresh, next, Precision::ieee);
+        }
+        if (config.direct)
+          next = dot(trans(rowsIn(places.ofValues)), given.load(number, column), next,
+                     Precision::ieee);
+        state = next;
+      }
+      last.at(one, head).tile(width, columns).store(0, column, state);
+    }};
+
+template <class T, class U>
+Kernel channelOutputs{
+    "delta_rule_outputs",
+    [](View<const T, 4> v, View<const std::int32_t, 1> starts, View<const T, 5> rows,
+       View<const T, 5> scores, View<const T, 4> added, View<const U, 4> kept,
+       View<const float, 1> D, View<const T, 4> z, View<T, 4> o, const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width, columns = config.columns;
+      auto blocks = cdiv(o.extent(3), columns);
+      auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
+      withChunk(
+          starts, slot, o.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto query = rows.at(Places(config).queries, slot, head).tile(chunk, width).load(0, 0);
+            auto state = kept.at(slot, head).tile(width, columns).load(0, column);
+            auto result = zeros<float>(chunk, columns);
+            if constexpr (std::same_as<T, U>)
+              result = dot(query, state, result, Precision::ieee);
+            else
+              result = dot(cast<float>(query), state, result, statePrecision<T>);
+            const auto scoresOn = [&](int which) {
+              return scores.at(which, slot, head).tile(chunk, chunk).load(0, 0);
+            };
+            if (config.corrects)
+              result = dot(scoresOn(0), added.at(slot, head).tile(chunk, columns).load(0, column),
+                           result, Precision::ieee);
+            if (config.direct)
+              result = dot(scoresOn(config.corrects ? 1 : 0),
+                           sequence.rows(v, head).tile(chunk, columns).load(number, column), result,
+                           Precision::ieee);
+            storeOutput(sequence, number, head, column, result, v, D, z, o, config);
+          });
+    }};
+
+} // namespace
+
+void delta::launchByChannel(Use &use, const DeltaCall &call) {
+  const std::int64_t slots = call.slots, heads = call.heads, chunk = call.states.chunk;
+  const bool corrects = call.states.corrects;
+  const int writes = corrects + call.states.direct;
+  for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
+    // bfloat16 has the range of a state, half does not.
+    using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
+    const auto kept = use.workspace<U, 4>({slots, heads, call.k, call.v});
+    const auto rows = use.workspace<T, 5>(
+                   {Places(call.states).count(call.states), slots, heads, chunk, call.k}),
+               scores = use.workspace<T, 5>({writes, slots, heads, chunk, chunk});
+    const auto added =
+        corrects ? use.workspace<T, 4>({slots, heads, chunk, call.v}) : noTensor<T, 4>();
+    const auto whole = use.workspace<float, 3>({slots, heads, call.k});
+    const auto q = use.tensor<T, 4>("q"), v = use.tensor<T, 4>("v"), o = use.tensor<T, 4>("o");
+    use(channelChunks<T>, Grid(slots, heads), q, use.tensor<T, 4>("k"), v, use.tensor<T, 4>("a"),
+        use.tensor<T, 4>("b"), call.beta, call.g, call.gk, call.starts, o, rows, scores, whole,
+        call.scale, call.wide);
+    use(channelStates<T, U>, Grid(ceilDiv(call.v, call.states.columns), heads, call.count), v,
+        call.starts, rows, o, added, whole, use.tensor<float, 4>("initial_state"), kept,
+        use.tensor<float, 4>("final_state"), call.states);
+    use(channelOutputs<T, U>, Grid(slots * ceilDiv(call.v, call.wide.columns), heads), v,
+        call.starts, rows, scores, added, kept, use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o,
+        call.wide);
+  });
+}

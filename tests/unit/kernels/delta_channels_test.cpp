@@ -1,0 +1,258 @@
+// delta_rule with decays by channel (KDA, gated linear attention) and as RWKV-7, by chunks, against
+// its reference, which goes step by step.
+#include "KernelTest.h"
+#include "tests/unit/Processes.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sectile/error.h>
+#include <sectile/library.h>
+
+using namespace sectile;
+using namespace sectile::test;
+using testing::HasSubstr;
+
+class DeltaChannels : public OnDevice {};
+SECTILE_INSTANTIATE_ON(DeltaChannels, "virtual:sm_80,virtual:sm_90a");
+class DeltaChannelsElsewhere : public OnDevice {};
+SECTILE_INSTANTIATE_ON(DeltaChannelsElsewhere, "interpreter,virtual:gfx942,virtual:gfx1100");
+
+namespace {
+
+using Names = std::vector<std::string>;
+const char *const kernel = "delta_rule";
+
+// What models have.
+const KernelCase kda{kernel,
+                     {},
+                     {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}},
+                     {"beta", "gk", "A_log", "dt_bias_k", "initial_state", "cu_seqlens"}};
+const KernelCase bounded{kernel,
+                         {},
+                         {{"gate", "sigmoid"}, {"lower_bound", "-4"}},
+                         {"beta", "gk", "A_log", "dt_bias_k", "initial_state"}};
+const KernelCase plainly{kernel, {}, {}, {"beta", "gk"}};
+const KernelCase attention{
+    kernel, {}, {{"rule", "add"}}, {"beta", "gk", "D", "z", "initial_state", "cu_seqlens"}};
+const KernelCase rwkv{
+    kernel, {}, {{"rule", "rwkv7"}}, {"gk", "a", "b", "initial_state", "cu_seqlens"}};
+
+KernelCase with(KernelCase test, std::map<std::string, std::int64_t> extents,
+                const char *dtype = "bf16", const Config &config = {}) {
+  test.extents = std::move(extents);
+  test.dtype = dtype;
+  test.config = config;
+  return test;
+}
+
+// Logarithms by channel as `of` gives them by step and channel.
+KernelCase decayed(KernelCase test, const std::function<float(std::int64_t, std::int64_t)> &of) {
+  test.prepare = [of](const Invocation &call, std::vector<HostArray> &inputs) {
+    const std::int64_t width = call.extent("K"), heads = call.extent("Hv");
+    auto logs = inputs[call.index("gk")].as<float>();
+    for (std::size_t i = 0; i < logs.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      logs[i] = of(at / (width * heads), at % width);
+    }
+  };
+  return test;
+}
+
+} // namespace
+
+TEST_P(DeltaChannels, OfAllModelsAndTypes) {
+  for (const KernelCase &test : {kda, bounded, plainly, attention, rwkv})
+    for (const char *dtype : {"bf16", "f16", "f32"})
+      expectRight(device, with(test, {}, dtype));
+  expectRight(device, with(kda, {}, "bf16,gk=bf16,beta=f16"));
+  expectRight(device, with(plainly, {}, "f16,gk=f16"));
+}
+
+TEST_P(DeltaChannels, OfAllLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (std::int64_t length : {0, 1, 15, 17, 64, 65, 150})
+    for (const KernelCase &test : {kda, rwkv})
+      expectRight(device, with(test, {{"T", length}, {"Hk", 1}, {"Hv", 2}}));
+}
+
+TEST_P(DeltaChannels, OfAllChunks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  for (std::int64_t chunk : {16, 32, 64})
+    for (const char *dtype : {"bf16", "f32"})
+      for (const KernelCase &test : {bounded, rwkv})
+        expectRight(device, with(test, {{"T", 90}, {"Hk", 1}, {"Hv", 1}}, dtype,
+                                 {{"chunk", chunk}, {"dv", 16}, {"columns", 16}}));
+}
+
+TEST_P(DeltaChannels, OfAllWidths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (const auto &[width, values] :
+       {std::pair(0, 5), {1, 33}, {17, 1}, {128, 16}, {130, 33}, {256, 0}, {256, 16}})
+    for (const KernelCase &test : {plainly, rwkv})
+      expectRight(device,
+                  with(test, {{"T", 70}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", values}}));
+}
+
+TEST_P(DeltaChannels, OtherDecaysOfRwkv) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  for (const Names &inputs : {Names{"a", "b"},
+                              {"a", "b", "g", "z"},
+                              {"a", "b", "A_log", "dt_bias", "D"},
+                              {"a", "b", "gk", "A_log"}})
+    expectRight(device, {kernel, {}, {{"rule", "rwkv7"}, {"scale", "0.5"}}, inputs, "bf16"});
+}
+
+TEST_P(DeltaChannels, OptionsAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  KernelCase test = with(kda, {}, "bf16");
+  test.options = {{"allow_negative", "true"},
+                  {"state_layout", "vk"},
+                  {"scale", "0.3"},
+                  {"dt_min", "0.1"},
+                  {"dt_max", "0.9"}};
+  expectRight(device, test);
+  expectRightWithStrides(device, test);
+  expectRightWithStrides(device, with(bounded, {{"B", 2}}, "f16,gk=bf16"), Spread::everywhere);
+  expectRightWithStrides(device, with(rwkv, {}));
+}
+
+TEST_P(DeltaChannelsElsewhere, Works) {
+  for (const KernelCase &test : {kda, bounded, attention, rwkv})
+    for (const char *dtype : {"bf16", "f16"})
+      expectRight(device, with(test, {{"Hk", 1}, {"Hv", 2}}, dtype));
+  for (const std::int64_t width : {128, 256})
+    for (const KernelCase &test : {plainly, rwkv})
+      expectRight(device,
+                  with(test, {{"T", 65}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", 16}}, "bf16"));
+}
+
+// Of decays that differ by channel and go to nothing within a few steps, within one, or never, a
+// chunk's products must neither overflow nor lose the channels that last.
+TEST_P(DeltaChannels, ForgetsAtAnySpeed) {
+  constexpr float all = std::numeric_limits<float>::infinity();
+  const std::function<float(std::int64_t, std::int64_t)> draws[] = {
+      [](std::int64_t, std::int64_t) { return 0.0f; },
+      // -80 over 64 steps, -80 over 16, and -80 at each
+      [](std::int64_t, std::int64_t d) { return d % 4 == 0   ? 0.0f
+                                                : d % 4 == 1 ? -1.25f
+                                                             : -5.0f; },
+      [](std::int64_t, std::int64_t d) { return d % 3 == 0 ? -0.01f : -80.0f; },
+      [](std::int64_t t, std::int64_t d) { return (t + d) % 9 == 3 ? -80.0f : -0.1f; },
+      // to nothing
+      [](std::int64_t t, std::int64_t d) { return (3 * t + d) % 7 == 2 ? -all : -0.2f; },
+      [](std::int64_t t, std::int64_t d) { return d % 2        ? -3e38f
+                                                  : t % 5 == 1 ? -1e6f
+                                                               : -0.3f; },
+      [](std::int64_t, std::int64_t) { return -all; }};
+  for (const auto &draw : draws)
+    for (const KernelCase &test : {plainly, rwkv, attention})
+      for (const char *dtype : {"f32", "bf16", "f16"})
+        if (device.name() == "virtual:sm_90a" ? std::string(dtype) != "f16" : dtype[0] == 'f')
+          expectRight(
+              device,
+              decayed(with(test, {{"T", 80}, {"Hk", 1}, {"Hv", 1}, {"V", 16}}, dtype), draw));
+}
+
+// The same key at each step, fully replaced: powers of the triangle are as large as 2^60, and the
+// inverse has two diagonals. Values are whole, so that results are too.
+TEST_P(DeltaChannels, KeysThatAreAlike) {
+  for (const char *dtype : {"f32", "bf16", "f16"}) {
+    KernelCase test{kernel, {{"T", 130}}, {{"scale", "1"}}, {"beta", "gk"}, dtype};
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      for (const char *name : {"q", "k", "beta", "gk"}) {
+        HostArray &array = inputs[call.index(name)];
+        std::vector<double> numbers(static_cast<std::size_t>(array.count()),
+                                    name == std::string("beta") ? 1 : 0);
+        if (name[1] == 0)
+          for (std::size_t at = 0; at < numbers.size();
+               at += static_cast<std::size_t>(call.extent("K")))
+            numbers[at] = 1;
+        array.assign(numbers);
+      }
+      fillIntegers(inputs[call.index("v")], 3, 7);
+    };
+    expectExact(device, test);
+  }
+}
+
+// KDA is the case a = e^g k, b = -beta k of RWKV-7; channels that decay alike are those of a head.
+TEST_P(DeltaChannels, OneRuleAsAnother) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  const FilledCall heads = fill({kernel, {{"T", 50}}, {}, {"beta", "g", "initial_state"}, "f32"});
+  FilledCall channels = fill({kernel, {{"T", 50}}, {}, {"beta", "gk", "initial_state"}, "f32"});
+  const auto logs = heads.inputs[heads.call.index("g")].to_double();
+  HostArray &each = channels.inputs[channels.call.index("gk")];
+  std::vector<double> spread(static_cast<std::size_t>(each.count()));
+  for (std::size_t i = 0; i < spread.size(); ++i)
+    spread[i] = logs[i * logs.size() / spread.size()];
+  each.assign(spread);
+  for (const char *name : {"q", "k", "v", "beta", "initial_state"})
+    channels.inputs[channels.call.index(name)] = heads.inputs[heads.call.index(name)];
+  const auto expected = expectRight(device, heads), given = expectRight(device, channels);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto a = expected[i].to_double(), b = given[i].to_double();
+    for (std::size_t at = 0; at < a.size(); ++at)
+      ASSERT_NEAR(a[at], b[at], 1e-4 * (1 + std::abs(a[at])));
+  }
+}
+
+TEST_P(DeltaChannels, ForgetsByChannel) {
+  // [example]
+  // Two channels, with a key in both. The decay of step 2 forgets the first channel's half.
+  const std::vector<float> keys{1, 1, 1, 1}, values{4, 8}, strengths{0.5f, 0};
+  const float forget = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logs{0, 0, forget, 0};
+  auto qk = device.upload(keys), v = device.upload(values), beta = device.upload(strengths),
+       g = device.upload(logs);
+  auto out = sectile::run_kernel(device.stream(), "delta_rule",
+                                 {{"q", tensor(qk, {1, 2, 1, 2})},
+                                  {"k", tensor(qk, {1, 2, 1, 2})},
+                                  {"v", tensor(v, {1, 2, 1, 1})},
+                                  {"beta", tensor(beta, {1, 2, 1})},
+                                  {"gk", tensor(g, {1, 2, 1, 2})}},
+                                 {{"scale", "1"}});
+  device.synchronize();
+  auto o = out.at("o").as<float, 4>(); // 4, 2
+  // [/example]
+  EXPECT_EQ(Buffer<float>(o.memory()).download(), (std::vector<float>{4, 2}));
+}
+
+TEST(DeltaChannelsReference, PlantedBugsAreCaught) {
+  const FilledCall right = fill(with(rwkv, {{"T", 6}}));
+  for (const char *input : {"gk", "a", "b"}) {
+    FilledCall wrong = right;
+    auto &data = wrong.inputs[right.call.index(input)].data;
+    std::fill(data.begin(), data.end(), std::byte{0});
+    expectMistakeIsSeen(right, wrong);
+  }
+}
+
+TEST(DeltaChannelsErrors, SayWhatIsWrong) {
+  const auto refusal = [](const KernelCase &test) -> std::string {
+    try {
+      resolveCase(test);
+    } catch (const InputError &error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal({kernel, {}, {}, {"g", "gk"}}),
+              HasSubstr("decays are g by heads or gk by channels: leave one out, or add g to gk"));
+  EXPECT_THAT(refusal({kernel, {}, {}, {"gk", "dt_bias"}}),
+              HasSubstr("with gk the gate adds dt_bias_k [Hv, K]: give that in place of dt_bias"));
+  EXPECT_THAT(refusal({kernel, {}, {}, {"g", "dt_bias_k"}}),
+              HasSubstr("dt_bias_k is added to gk, which is not given; to g dt_bias is"));
+  EXPECT_THAT(refusal({kernel, {}, {{"gate", "none"}}, {"gk", "dt_bias_k"}}),
+              HasSubstr("dt_bias_k is the gate's: option 'gate' cannot be none with it"));
+  EXPECT_THAT(refusal({kernel, {}, {{"rule", "mamba2"}}, {"gk"}}),
+              HasSubstr("with rule=mamba2 decays are those of heads: give g in place of gk"));
+  EXPECT_THAT(refusal({kernel, {}, {{"rule", "rwkv7"}}, {"gk", "a"}}),
+              HasSubstr("rule=rwkv7 takes a and b: b is missing"));
+  EXPECT_THAT(refusal({kernel, {}, {}, {"a", "b"}}), HasSubstr("a is of rule=rwkv7 only"));
+  EXPECT_THAT(refusal({kernel, {}, {{"rule", "rwkv7"}}, {"a", "b", "beta"}}),
+              HasSubstr("rule=rwkv7 has no beta: it is a part of b and k"));
+  EXPECT_THAT(refusal({kernel, {}, {{"rule", "rwkv7"}, {"qk_l2norm", "true"}}, {"a", "b"}}),
+              HasSubstr("with rule=rwkv7 option 'qk_l2norm' must be false"));
+  EXPECT_THAT(refusal({"delta_rule_backward", {}, {{"rule", "rwkv7"}}}),
+              HasSubstr("option 'rule' cannot be 'rwkv7'"));
+}
