@@ -88,12 +88,29 @@ static bool read_out(const operation *self, PyObject *value, call *to) {
   return true;
 }
 
+// With the arguments that there are, so that a caller need not look them up.
+static void refuse_word(const operation *self, PyObject *word) {
+  PyObject *names = PyList_New(0), *comma = PyUnicode_FromString(", "), *known = NULL;
+  for (int i = 0; names && i < self->inputs + self->options; ++i)
+    if (PyList_Append(names, self->words[i]))
+      goto end;
+  if (!names || !comma || PyList_Append(names, word_out))
+    goto end;
+  known = PyUnicode_Join(comma, names);
+  if (known)
+    PyErr_Format(PyExc_TypeError, "%s() has no argument %R; it has %U", self->name, word, known);
+end:
+  Py_XDECREF(names);
+  Py_XDECREF(comma);
+  Py_XDECREF(known);
+}
+
 bool read_words(const operation *self, PyObject *const *values, Py_ssize_t count, PyObject *words,
                 bool settled, call *to) {
   if (count > self->inputs) {
     PyErr_Format(PyExc_TypeError,
-                 "%s() takes %d tensors by place, and %zd were given; options have names",
-                 self->name, self->inputs, count);
+                 "%s() takes %d positional tensor%s, and %zd were given; options go by name",
+                 self->name, self->inputs, self->inputs == 1 ? "" : "s", count);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; ++i)
@@ -104,7 +121,7 @@ bool read_words(const operation *self, PyObject *const *values, Py_ssize_t count
     const int at = word_index(self, word);
     if (at < 0) {
       if (PyUnicode_Compare(word, word_out) != 0) {
-        PyErr_Format(PyExc_TypeError, "%s() has no argument %R", self->name, word);
+        refuse_word(self, word);
         return false;
       }
       if (!read_out(self, value, to))

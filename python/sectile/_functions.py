@@ -47,6 +47,19 @@ class Operation:
         words = [name if default is None else f"{name}={default}" for name, default in by_place]
         return f"({', '.join(words + ['*'] + [f'{name}={default}' for name, default in named])})"
 
+    def too_many(self, given):
+        """The error that so many positional tensors are."""
+        takes = len(self.inputs)
+        return TypeError(
+            f"{self.name}() takes {takes} positional tensor{'' if takes == 1 else 's'}, and {given} were given; "
+            "options go by name"
+        )
+
+    def unknown(self, word):
+        """The error that an argument of this name is."""
+        by_place, named = self.parameters
+        return TypeError(f"{self.name}() has no argument '{word}'; it has {', '.join(name for name, _ in by_place + named)}")
+
     @property
     def documentation(self):
         lines = [self.summary, ""]

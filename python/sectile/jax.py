@@ -125,7 +125,7 @@ def _function(name):
 
     def call(*inputs, **words):
         if len(inputs) > len(names):
-            raise TypeError(f"{name}() takes {len(names)} arrays by place, and {len(inputs)} were given")
+            raise op.too_many(len(inputs))
         given = list(inputs) + [words.pop(word, None) for word in names[len(inputs):]]
         for word, array in zip(names[: op.required], given):
             if array is None:
@@ -134,7 +134,7 @@ def _function(name):
             raise TypeError(f"{name}() takes no out: JAX's arrays cannot be written")
         for word in words:
             if word not in options:
-                raise TypeError(f"{name}() has no argument '{word}'")
+                raise op.unknown(word)
         arrays = [None] * len(given)
         for place, array in zip(op.places, given):
             arrays[place] = None if array is None else jnp.asarray(array)

@@ -292,14 +292,14 @@ def _traced(name):
         if words.pop("out", None) is not None:
             raise UnsupportedError(f"{name}() with out has no gradients and cannot be compiled: leave out away")
         if len(inputs) > len(names):
-            raise TypeError(f"{name}() takes {len(names)} tensors by place, and {len(inputs)} were given")
+            raise operator.op.too_many(len(inputs))
         given = list(inputs) + [words.pop(word, None) for word in names[len(inputs):]]
         for word, tensor in zip(names[: operator.op.required], given):
             if tensor is None:
                 raise TypeError(f"{name}() needs {word}")
         for word in words:
             if word not in operator.options:
-                raise TypeError(f"{name}() has no argument '{word}'")
+                raise operator.op.unknown(word)
         if _is_compiling() or _is_transformed() or not all(map(_is_plain, given)):
             return operator.call(*given, **words)
         result = operator.function.apply({word: value for word, value in words.items() if value is not None}, *given)

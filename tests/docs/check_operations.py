@@ -52,6 +52,7 @@ def functions(text):
     """Names of the functions declared in namespace sectile itself, by hand or by a macro."""
     text = strip_comments(text)
     names = set(re.findall(r"^SECTILE_\w*FUNCTION\((\w+)", text, re.M))
+    text = re.sub(r'__attribute__\(\(\w+\((?:\s*"(?:\\.|[^"\\])*")*\s*\)\)\)', "", text)
     text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*$|^SECTILE_\w+\([^\n]*$", "", text, flags=re.M)
     scopes, parens, statement = [], 0, ""
     for token in re.findall(r'"(?:\\.|[^"\\])*"|operator\s*(?:\(\)|\[\]|[^\s\w(]+)|\w+|\S', text):

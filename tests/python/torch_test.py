@@ -208,7 +208,7 @@ def test_prepared_calls(device):
     assert by_name(out=(y, None, None))[2] is result[2]
     raises(ValueError, lambda: call(x[:, :32]), "softmax")
     raises(TypeError, lambda: by_name(eps=1e-2), "prepared")
-    raises(TypeError, lambda: call(x, x), "by place")
+    raises(TypeError, lambda: call(x, x), "positional")
     raises(ValueError, lambda: by_name(residual=x), "was prepared without residual")
     raises(ValueError, lambda: sectile.prepare(sectile.softmax, x.clone().requires_grad_()), "gradient")
     raises(ValueError, lambda: call(x.clone().requires_grad_()), "gradient")
