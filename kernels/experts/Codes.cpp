@@ -123,10 +123,15 @@ void sectile::checkExperts(const Invocation &call, const char *operand) {
                        ", but a byte of mxfp4 holds two of K: it must be "
                        "even");
   }
-  if (stored * (isMx(call.options) ? 2 : 1) != k)
+  if (isMx(call.options) && 2 * stored != k)
     refuse(call, "K is " + std::to_string(k) + " in " + rows + ", but " +
-                     std::to_string(stored * (isMx(call.options) ? 2 : 1)) + " in w" +
-                     (isMx(call.options) ? ", two in each byte" : ""));
+                     std::to_string(2 * stored) + " in w of mxfp4, which has two in each byte");
+  if (!isMx(call.options) && stored != k) {
+    const bool isSwapped = call.options.flag("trans_w");
+    refuse(call, "K is " + std::to_string(k) + " in " + rows + ", but " + std::to_string(stored) +
+                     " in w; w is " + (isSwapped ? "[G, N, K]" : "[G, K, N]") + ", or " +
+                     (isSwapped ? "[G, K, N] with trans_w=false" : "[G, N, K] with trans_w=true"));
+  }
   expect("Sk", rows + "_scales", ceilDiv(k, scaleBlock), "K", "blocks of 128");
   expect("Sw", "w_scales", blocksOfDepth(call), "K",
          isMx(call.options) ? "blocks of 32" : "blocks of 128");

@@ -447,35 +447,64 @@ void sectile::checkGroupSizes(const Invocation &call, std::span<const HostArray>
                      std::to_string(call.extent("M")) + ")");
 }
 
-template <class T, class W>
-void sectile::launchGrouped(Use &use, const GroupedTensors<T, W> &tensors,
-                            const GroupedEpilogue &epilogue) {
+namespace {
+
+// What a launch is decided by, whatever the types.
+struct GroupedShape {
+  std::int64_t rows, columns, groups; // of c
+  bool isMx, gathered, biased, lhsScaled, rhsScaled;
+};
+struct GroupedPlan {
+  GroupedConfig config;
+  std::int64_t rowTiles, programs;
+};
+
+GroupedPlan planGrouped(const Use &use, const GroupedShape &shape,
+                        const GroupedEpilogue &epilogue) {
   auto config = use.config_as<GroupedConfig>();
-  config.gathered = tensors.rows.data() != nullptr || tensors.rows.extent(0) > 0;
-  config.biased = tensors.bias.extent(0) > 0;
+  config.gathered = shape.gathered;
+  config.biased = shape.biased;
+  config.lhsScaled = shape.lhsScaled;
+  config.rhsScaled = shape.rhsScaled;
   config.gate = epilogue.gate;
   config.activation = epilogue.activation;
-  const GateNumbers &numbers = epilogue.numbers;
-  config.limited = numbers.limit > 0;
-  config.scaled = numbers.alpha != 1;
-  config.lhsScaled = tensors.lhsScales.extent(0) > 0;
-  config.rhsScaled = tensors.rhsScales.extent(0) > 0;
-  const bool isMx = GroupedTensors<T, W>::isMx;
+  config.limited = epilogue.numbers.limit > 0;
+  config.scaled = epilogue.numbers.alpha != 1;
+  const auto refuseDepth = [&](const std::string &why) {
+    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) + ", which " + why);
+  };
   if ((config.lhsScaled || config.rhsScaled) && scaleBlock % config.k != 0)
-    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) +
-                         ", which does not divide a block of " + std::to_string(scaleBlock));
-  if (isMx && config.k % mxBlock != 0)
-    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) +
-                         ", which is no multiple of a block of " + std::to_string(mxBlock));
+    refuseDepth("does not divide a block of " + std::to_string(scaleBlock));
+  if (shape.isMx && config.k % mxBlock != 0)
+    refuseDepth("is no multiple of a block of " + std::to_string(mxBlock));
   const std::int64_t columns = config.gate == Gate::none ? config.n : config.n / 2;
   // Tiles begin at multiples of their width within each half of a matrix.
   const std::int64_t width = config.gate == Gate::concatenated ? columns : config.n;
-  config.oneScale = scaleBlock % width == 0 &&
-                    (config.gate != Gate::concatenated || tensors.c.extent(1) % width == 0);
+  config.oneScale =
+      scaleBlock % width == 0 && (config.gate != Gate::concatenated || shape.columns % width == 0);
   // Every group may end with a tile that is not full.
-  const std::int64_t rows = ceilDiv(tensors.c.extent(0), config.m) + tensors.rhs.extent(0),
-                     programs = programsFor(use, rows * ceilDiv(tensors.c.extent(1), columns));
-  use(groupedMatmul<T, W>, programs, config,
+  const std::int64_t rowTiles = ceilDiv(shape.rows, config.m) + shape.groups;
+  return {config, rowTiles, programsFor(use, rowTiles * ceilDiv(shape.columns, columns))};
+}
+
+} // namespace
+
+template <class T, class W>
+void sectile::launchGrouped(Use &use, const GroupedTensors<T, W> &tensors,
+                            const GroupedEpilogue &epilogue) {
+  const GroupedPlan plan =
+      planGrouped(use,
+                  {.rows = tensors.c.extent(0),
+                   .columns = tensors.c.extent(1),
+                   .groups = tensors.rhs.extent(0),
+                   .isMx = GroupedTensors<T, W>::isMx,
+                   .gathered = tensors.rows.data() != nullptr || tensors.rows.extent(0) > 0,
+                   .biased = tensors.bias.extent(0) > 0,
+                   .lhsScaled = tensors.lhsScales.extent(0) > 0,
+                   .rhsScaled = tensors.rhsScales.extent(0) > 0},
+                  epilogue);
+  const GateNumbers &numbers = epilogue.numbers;
+  use(groupedMatmul<T, W>, plan.programs, plan.config,
       {{"lhs", tensors.lhs},
        {"rhs", tensors.rhs},
        {"lhs_scales", tensors.lhsScales},
@@ -484,7 +513,7 @@ void sectile::launchGrouped(Use &use, const GroupedTensors<T, W> &tensors,
        {"rows", tensors.rows},
        {"bias", tensors.bias},
        {"c", tensors.c},
-       {"rowTiles", rows},
+       {"rowTiles", plan.rowTiles},
        {"alpha", numbers.alpha},
        {"limit", numbers.limit},
        {"offset", numbers.offset}});

@@ -272,10 +272,13 @@ TEST(ExpertCodeErrors, SayWhatWouldDo) {
                 "x is f16, but w of mxfp4 goes with bf16 or f8e4m3");
   test = up(96, 40, "bf16", {});
   test.extents["Kw"] = 48;
-  expectRefused(test, "K is 96 in x, but 48 in w");
+  expectRefused(test, "K is 96 in x, but 48 in w; w is [G, K, N], or [G, N, K] with trans_w=true");
   test = up(96, 40, mxOfHalves, {"w_scales"});
   test.extents["Kw"] = 96;
-  expectRefused(test, "K is 96 in x, but 192 in w, two in each byte");
+  expectRefused(test, "K is 96 in x, but 192 in w of mxfp4, which has two in each byte");
+  test = down(96, 40, fp8, {});
+  test.extents["Kw"] = 40;
+  expectRefused(test, "K is 96 in h, but 40 in w; w is [G, N, K], or [G, K, N] with trans_w=false");
   expectRefused(up(96, 40, "bf16,w=f16", {}), "w is f16, but must be bf16");
   expectRefused(up(96, 40, "bf16,w=u8", {"w_scales"}, {{"w_format", "same"}}), "w is u8, but must");
   test = up(256, 264, fp8, {"x_scales"});
