@@ -408,18 +408,45 @@ NamedTensors detail::runSpeculativeVerify(const Stream &stream, NamedTensors inp
   return run_kernel(stream, "speculative_verify", inputs, words, to);
 }
 
+static KernelOptions wordsOf(const MoeRouteOptions &options) {
+  return {{"k", std::to_string(options.k)},
+          {"scoring", nameOf(options.scoring)},
+          {"n_group", std::to_string(options.n_group)},
+          {"topk_group", std::to_string(options.topk_group)},
+          {"renormalize", text(options.renormalize)},
+          {"scale", text(options.scale)}};
+}
+
 NamedTensors detail::runMoeRoute(const Stream &stream, const AnyTensor &logits,
                                  const MoeRouteOptions &options, const NamedTensors &to) {
   NamedTensors inputs{{"logits", logits}};
   addTensor(inputs, "bias", options.bias);
-  return run_kernel(stream, "moe_route", inputs,
-                    {{"k", std::to_string(options.k)},
-                     {"scoring", nameOf(options.scoring)},
-                     {"n_group", std::to_string(options.n_group)},
-                     {"topk_group", std::to_string(options.topk_group)},
-                     {"renormalize", text(options.renormalize)},
-                     {"scale", text(options.scale)}},
-                    to);
+  return run_kernel(stream, "moe_route", inputs, wordsOf(options), to);
+}
+
+AnyTensor detail::runMoeRouteBackward(const Stream &stream, NamedTensors inputs,
+                                      const MoeRouteOptions &options,
+                                      const std::optional<AnyTensor> &to) {
+  NamedTensors given;
+  addTensor(given, "dlogits", to);
+  return run_kernel(stream, "moe_route_backward", inputs, wordsOf(options), given).at("dlogits");
+}
+
+AnyTensor detail::runMoeCombine(const Stream &stream, NamedTensors inputs,
+                                const MoeCombineOptions &options,
+                                const std::optional<AnyTensor> &to) {
+  NamedTensors given;
+  addTensor(inputs, "weights", options.weights);
+  addTensor(inputs, "addend", options.addend);
+  addTensor(given, "y", to);
+  return run_kernel(stream, "moe_combine", inputs, {}, given).at("y");
+}
+
+NamedTensors detail::runMoeCombineBackward(const Stream &stream, NamedTensors inputs,
+                                           const MoeCombineOptions &options,
+                                           const NamedTensors &to) {
+  addTensor(inputs, "weights", options.weights);
+  return run_kernel(stream, "moe_combine_backward", inputs, {}, to);
 }
 
 NamedTensors detail::runMoePermute(const Stream &stream, const AnyTensor &experts,

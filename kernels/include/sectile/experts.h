@@ -48,6 +48,15 @@ struct MoeDownOptions {
   std::optional<AnyTensor> h_scales = {}, w_scales = {}; // as in MoeUpOptions: h [M, K / 128]
 };
 
+struct MoeCombineOptions {
+  std::optional<AnyTensor> weights = {}; // float [T, k]; 1 if not given
+  std::optional<AnyTensor> addend = {};  // [T, N] like parts; moe_combine's alone
+};
+template <class T> struct MoeCombineGradients {
+  Tensor<T, 2> dparts;                           // [M, N]
+  std::optional<Tensor<float, 2>> dweights = {}; // [T, k], where weights are given
+};
+
 namespace detail {
 NamedTensors runMoeRoute(const Stream &stream, const AnyTensor &logits,
                          const MoeRouteOptions &options, const NamedTensors &to);
@@ -57,6 +66,12 @@ AnyTensor runMoeUp(const Stream &stream, NamedTensors inputs, const MoeUpOptions
                    const std::optional<AnyTensor> &to);
 AnyTensor runMoeDown(const Stream &stream, NamedTensors inputs, const MoeDownOptions &options,
                      const std::optional<AnyTensor> &to);
+AnyTensor runMoeRouteBackward(const Stream &stream, NamedTensors inputs,
+                              const MoeRouteOptions &options, const std::optional<AnyTensor> &to);
+AnyTensor runMoeCombine(const Stream &stream, NamedTensors inputs, const MoeCombineOptions &options,
+                        const std::optional<AnyTensor> &to);
+NamedTensors runMoeCombineBackward(const Stream &stream, NamedTensors inputs,
+                                   const MoeCombineOptions &options, const NamedTensors &to);
 
 // Of fp8 codes products are bfloat16.
 template <class T>
@@ -124,6 +139,49 @@ moe_down(const Stream &stream, const Tensor<T, 2> &h, const Tensor<W, 3> &w,
              {{"h", h}, {"w", w}, {"counts", counts}, {"inverse", inverse}, {"weights", weights}},
              options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
       .template as<detail::ExpertElement<T>, 2>();
+}
+
+// Of each token the weighted sum of the rows of parts [M, N] at inverse [T, k]: [T, N].
+template <class T>
+detail::KernelOutput<T, 2>
+moe_combine(const Stream &stream, const Tensor<T, 2> &parts,
+            const Tensor<const std::int32_t, 2> &inverse, const MoeCombineOptions &options = {},
+            const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+  return detail::runMoeCombine(stream, {{"parts", parts}, {"inverse", inverse}}, options,
+                               to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 2>();
+}
+
+// The gradients of moe_combine from dy [T, N]. A row must be the place of one choice at most.
+template <class T>
+MoeCombineGradients<std::remove_const_t<T>>
+moe_combine_backward(const Stream &stream, const Tensor<T, 2> &parts,
+                     const Tensor<const std::int32_t, 2> &inverse,
+                     const detail::KernelInput<T, 2> &dy, const MoeCombineOptions &options = {},
+                     const detail::KernelTo<MoeCombineGradients<std::remove_const_t<T>>> &to = {}) {
+  NamedTensors given;
+  if (to) {
+    given = {{"dparts", to->dparts}};
+    detail::addTensor(given, "dweights", to->dweights);
+  }
+  const NamedTensors out = detail::runMoeCombineBackward(
+      stream, {{"parts", parts}, {"inverse", inverse}, {"dy", dy}}, options, given);
+  return {out.at("dparts").as<std::remove_const_t<T>, 2>(),
+          detail::tensorIn<float, 2>(out, "dweights")};
+}
+
+// The gradient of moe_route's logits from that of its weights, dweights [T, k], with the options
+// of moe_route. The choice of experts is constant, and so is the bias.
+template <class T>
+detail::KernelOutput<T, 2>
+moe_route_backward(const Stream &stream, const Tensor<T, 2> &logits,
+                   const Tensor<const std::int32_t, 2> &experts,
+                   const Tensor<const float, 2> &dweights, const MoeRouteOptions &options,
+                   const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
+  return detail::runMoeRouteBackward(
+             stream, {{"logits", logits}, {"experts", experts}, {"dweights", dweights}}, options,
+             to ? std::optional<AnyTensor>(*to) : std::nullopt)
+      .template as<std::remove_const_t<T>, 2>();
 }
 
 } // namespace sectile

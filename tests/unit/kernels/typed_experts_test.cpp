@@ -192,3 +192,39 @@ TEST_P(Typed, Mxfp4Experts) {
                          {"w_scales", down_scales}}),
              "y");
 }
+
+TEST_P(Typed, SumsOfChoicesAndGradients) {
+  const auto parts = numbers({7, 40}), dy = numbers({3, 40}, 2), addend = numbers({3, 40}, 3);
+  const auto inverse = tensor(device.upload(std::vector<std::int32_t>{6, 0, 3, -1, 2, 5}), {3, 2});
+  const auto weights = numbers({3, 2}, 4);
+  const auto y = room({3, 40});
+  expectPlace(moe_combine(stream, parts, inverse, {.weights = weights, .addend = addend}, y), y);
+  expectSame(
+      y,
+      run_kernel(
+          stream, "moe_combine",
+          {{"parts", parts}, {"inverse", inverse}, {"weights", weights}, {"addend", addend}}),
+      "y");
+  const MoeCombineGradients<float> to{room({7, 40}), room({3, 2})};
+  const auto named =
+      run_kernel(stream, "moe_combine_backward",
+                 {{"parts", parts}, {"inverse", inverse}, {"weights", weights}, {"dy", dy}});
+  const auto gradients = moe_combine_backward(stream, parts, inverse, dy, {.weights = weights}, to);
+  expectPlace(gradients.dparts, to.dparts);
+  for (const auto &out : {gradients, to}) {
+    expectSame(out.dparts, named, "dparts");
+    expectSame(*out.dweights, named, "dweights");
+  }
+  EXPECT_FALSE(moe_combine_backward(stream, parts, inverse, dy).dweights);
+
+  const auto logits = numbers({6, 8}), dweights = numbers({6, 3}, 5);
+  const MoeRouteOptions options{
+      .k = 3, .scoring = MoeScoring::sigmoid, .renormalize = true, .scale = 2.5};
+  const auto experts = moe_route(stream, logits, options).experts;
+  expectSame(
+      moe_route_backward(stream, logits, experts, dweights, options),
+      run_kernel(stream, "moe_route_backward",
+                 {{"logits", logits}, {"experts", experts}, {"dweights", dweights}},
+                 {{"k", "3"}, {"scoring", "sigmoid"}, {"renormalize", "true"}, {"scale", "2.5"}}),
+      "dlogits");
+}
