@@ -61,18 +61,19 @@ def spread(scales, like, *sides):
 
 def operands(c, rows, rows_scales, w, w_scales):
     """The rows and the matrices [E, K, N] as they are multiplied: codes as bf16, after scaling."""
-    trans = c.flag("trans_w")
+
+    def kind(x):
+        return torch.bfloat16 if x.element_size() == 1 else x.dtype
+
     if w.dtype == torch.uint8:
         pairs = torch.stack((w & 15, w >> 4), -1).flatten(-2).long()
         numbers = torch.tensor(E2M1, device=w.device)[pairs]
         w = (numbers * spread(torch.exp2(w_scales.float() - 127), numbers, 32)).bfloat16()
     elif w_scales is not None:
-        w = (w.float() * spread(w_scales, w, 128, 128)).to(torch.bfloat16 if w.itemsize == 1 else w.dtype)
+        w = (w.float() * spread(w_scales, w, 128, 128)).to(kind(w))
     if rows_scales is not None:
-        dtype = torch.bfloat16 if rows.itemsize == 1 else rows.dtype
-        rows = (rows.float() * spread(rows_scales, rows, 128)).to(dtype)
-    narrow = lambda x: x.bfloat16() if x.itemsize == 1 else x
-    return narrow(rows), narrow(w.mT if trans else w)
+        rows = (rows.float() * spread(rows_scales, rows, 128)).to(kind(rows))
+    return rows.to(kind(rows)), (w.mT if c.flag("trans_w") else w).to(kind(w))
 
 
 def bias_of(bias, counts):
