@@ -1,14 +1,16 @@
-// delta_rule where decays differ by channel of the keys (KDA, Kimi Linear, arXiv 2510.26692), and
-// RWKV-7 (arXiv 2503.14456), by chunks as in DeltaRule.cpp:
+// kda and rwkv7: the delta rule with decays by channel of the keys (Kimi Linear, arXiv 2510.26692),
+// and RWKV-7 (arXiv 2503.14456), by chunks as in DeltaRule.cpp:
 //   S <- diag(e^g) S + b (a^T S) + k v^T, of which KDA is the case a = e^g k, b = -beta k, with
 //   beta v for v.
 // There is no matrix of decays between steps: e^(G_i - G_j) goes into the rows that are multiplied,
 // in part with step i, in part with step j. No part may be above 1, or strong decays overflow. So
 // pairs of steps are taken by the power of two at which they part: of blocks of twice that many
 // steps the later half meets the earlier one, each decayed from or to the end of the latter. Every
-// decay is then the exponential of a sum over the steps in between. Strictly below the diagonal
-// that makes one triangle of a and b and, in rule rwkv7, one of a and k.
+// decay is then the exponential of a sum over the steps in between. K beyond 256 is refused. A NaN
+// or an infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
+#include "kernels/recurrent/Family.h"
+#include "kernels/references/Sample.h"
 
 using namespace sectile;
 using namespace sectile::delta;
@@ -18,19 +20,14 @@ namespace {
 // Logarithms of the decays of some steps and channels.
 class Logs {
 public:
-  Logs(const View<const float, 1> &g, const View<const float, 2> &gk, const Int &number, int block,
-       const DeltaConfig &config)
-      : config(config), g(g), gk(gk), number(number), block(block) {}
+  Logs(const View<const float, 2> &g, const Int &number, int block, const DeltaConfig &config)
+      : config(config), g(g), number(number), block(block) {}
 
   // Of each of the chunk's steps, or with `shift` 1 of the one after it, with -1 of that before.
   Tile<float> of(const Int &part, int shift = 0) const {
-    const auto first = number * config.chunk + shift;
-    auto result = zeros<float>(config.chunk, block);
-    if (config.g)
-      result += expand(g.tile(config.chunk).load_at(first), 1);
-    if (config.gk)
-      result = gk.tile(config.chunk, block).load_at(first, part * block);
-    return result;
+    if (!config.gk)
+      return zeros<float>(config.chunk, block);
+    return g.tile(config.chunk, block).load_at(number * config.chunk + shift, part * block);
   }
 
   // Sums within blocks of `size` steps up to each step.
@@ -58,8 +55,7 @@ private:
   }
 
   DeltaConfig config;
-  View<const float, 1> g;
-  View<const float, 2> gk;
+  View<const float, 2> g;
   Int number;
   int block;
 };
@@ -87,10 +83,9 @@ template <class T>
 Kernel channelChunks{
     "delta_rule_chunks",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> a,
-       View<const T, 4> b, View<const float, 3> beta, View<const float, 3> g,
-       View<const float, 4> gk, View<const std::int32_t, 1> starts, View<T, 4> values,
-       View<T, 5> rows, View<T, 5> scores, View<float, 3> whole, Float scale,
-       const DeltaConfig &config) {
+       View<const T, 4> b, View<const float, 3> beta, View<const float, 4> g,
+       View<const std::int32_t, 1> starts, View<T, 4> values, View<T, 5> rows, View<T, 5> scores,
+       View<float, 3> whole, Float scale, const DeltaConfig &config) {
       // Of rwkv7 what is read and written are arrays of their own.
       const bool isApart = config.corrects && config.direct;
       // More channels at once than these leave too few registers for the pairs of steps.
@@ -117,8 +112,7 @@ Kernel channelChunks{
             };
             auto queryFactor = factorsOf(q) * scale, keyFactor = factorsOf(k);
             auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
-            const Logs logs(sequence.numbers(g, head), sequence.rows(gk, head), number, block,
-                            config);
+            const Logs logs(sequence.rows(g, head), number, block, config);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
             auto parts = cdiv(k.extent(3), block);
             auto triangle = zeros<float>(chunk, chunk), pairs = triangle, ofKeys = triangle,
@@ -166,12 +160,15 @@ Kernel channelChunks{
             }
             scores.at(0, slot, head).tile(chunk, chunk).store(0, 0, pairs);
             if (isApart)
-              scores.at(1, slot, head).tile(chunk, chunk).store(0, 0, keyPairs);
+              scores.at(1, slot, head)
+                  .tile(chunk, chunk)
+                  .store(0, 0, keyPairs * expand(strength, 0));
             Tile<float> inverse, ofReads, ofNews;
             if (isApart) {
               inverse = Inverse<T>(zeros<float>(chunk, chunk) - triangle, chunk)();
               ofReads = zeros<float>(chunk, chunk) - inverse;
-              ofNews = ofBlocks<T>(inverse, ofKeys, zeros<float>(chunk, chunk));
+              ofNews =
+                  ofBlocks<T>(inverse, ofKeys * expand(strength, 0), zeros<float>(chunk, chunk));
             } else {
               inverse = Inverse<T>(triangle * expand(strength, 1), chunk)();
               ofReads = ofNews = inverse * expand(strength, 0);
@@ -264,9 +261,8 @@ Kernel channelOutputs{
           });
     }};
 
-} // namespace
-
-void delta::launchByChannel(Use &use, const DeltaCall &call) {
+void apply(Use &use) {
+  const DeltaCall call(use);
   const std::int64_t slots = call.slots, heads = call.heads, chunk = call.states.chunk;
   const bool corrects = call.states.corrects;
   const int writes = corrects + call.states.direct;
@@ -281,9 +277,11 @@ void delta::launchByChannel(Use &use, const DeltaCall &call) {
         corrects ? use.workspace<T, 4>({slots, heads, chunk, call.v}) : noTensor<T, 4>();
     const auto whole = use.workspace<float, 3>({slots, heads, call.k});
     const auto q = use.tensor<T, 4>("q"), v = use.tensor<T, 4>("v"), o = use.tensor<T, 4>("o");
-    use(channelChunks<T>, Grid(slots, heads), q, use.tensor<T, 4>("k"), v, use.tensor<T, 4>("a"),
-        use.tensor<T, 4>("b"), call.beta, call.g, call.gk, call.starts, o, rows, scores, whole,
-        call.scale, call.wide);
+    const bool isRwkv = ruleOf(use.call) == "rwkv7";
+    use(channelChunks<T>, Grid(slots, heads), q, use.tensor<T, 4>("k"), v,
+        isRwkv ? use.tensor<T, 4>("a") : noTensor<T, 4>(),
+        isRwkv ? use.tensor<T, 4>("b") : noTensor<T, 4>(), call.beta, call.gk, call.starts, o, rows,
+        scores, whole, call.scale, call.wide);
     use(channelStates<T, U>, Grid(ceilDiv(call.v, call.states.columns), heads, call.count), v,
         call.starts, rows, o, added, whole, use.tensor<float, 4>("initial_state"), kept,
         use.tensor<float, 4>("final_state"), call.states);
@@ -291,4 +289,105 @@ void delta::launchByChannel(Use &use, const DeltaCall &call) {
         call.starts, rows, scores, added, kept, use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o,
         call.wide);
   });
+}
+
+Config defaults(const Invocation &call, const std::string &target) {
+  const DType dtype = call.tensors[0].dtype;
+  const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
+  const std::int64_t width = widthOf(call);
+  // Of rwkv7 three arrays of keys are in flight, and four products of a chunk's steps.
+  const bool isShort = call.extent("T") <= 32 || width > 128 || ruleOf(call) == "rwkv7";
+  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16 : isShort ? 32 : 64;
+  return {{"chunk", chunk},
+          {"dv", width > 128 ? 16 : 32},
+          {"warps", chunk < 64 ? 4 : 8},
+          {"columns", chunk < 64 ? 32 : 64},
+          {"chunk_warps", chunk == 16 ? 4 : 8}};
+}
+
+std::vector<ArgumentRow> inputsByChannel() {
+  std::vector<ArgumentRow> rows = inputs();
+  for (ArgumentRow &row : rows)
+    if (row.text.starts_with("g?")) {
+      row.text = "g?: [B, T, Hv, K] f32|f16|bf16";
+      row.doc = "logarithm of each channel's decay, or what the gate makes it of; 0 if left out";
+    } else if (row.text.starts_with("dt_bias?")) {
+      row.text = "dt_bias?: [Hv, K] f32";
+    }
+  return rows;
+}
+
+std::vector<OptionRow> optionsByChannel(const char *rules, const char *rulesDoc,
+                                        const char *scaleDoc) {
+  std::vector<OptionRow> rows = options();
+  std::erase_if(rows, [&](const OptionRow &row) { return !rules && row.text.starts_with("rule"); });
+  for (OptionRow &row : rows)
+    if (row.text.starts_with("rule"))
+      row = {rules, rulesDoc};
+    else if (row.text.starts_with("scale"))
+      row.doc = scaleDoc;
+    else if (row.text.starts_with("gate"))
+      row = {row.text,
+             "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
+             "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given, else none",
+             [](const Invocation &call) {
+               return call.has("A_log") || call.has("dt_bias") ? "softplus" : "none";
+             }};
+  return rows;
+}
+
+void completeByChannel(KernelSpec &spec) {
+  spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
+                      {"-> final_state: [N, Hv, K, V] f32",
+                       "the state after each sequence",
+                       {.stored = storedStates}}});
+  completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
+  spec.reference = deltaRuleReference;
+  spec.factor = 3; // by chunks more numbers are rounded than step by step
+  spec.defaults = defaults;
+  spec.apply = apply;
+}
+
+} // namespace
+
+KernelSpec sectile::kdaSpec() {
+  KernelSpec spec;
+  spec.name = "kda";
+  spec.summary = "the delta rule with a decay for each channel (Kimi Delta Attention), or gated "
+                 "linear attention, by chunks: S = diag(e^g) S, u = beta (v - S^T k), S = S + k "
+                 "u^T at each step, o = scale S^T q";
+  spec.add_arguments(inputsByChannel());
+  spec.add_options(optionsByChannel("rule: delta|add = delta",
+                                    "a step adds beta (v - S^T k) or beta v",
+                                    "of the queries; 1/sqrt(K) if not given"));
+  completeByChannel(spec);
+  return spec;
+}
+
+KernelSpec sectile::rwkv7Spec() {
+  KernelSpec spec;
+  spec.name = "rwkv7";
+  spec.summary = "RWKV-7 by chunks: S = diag(e^g) S + b (a^T S) + beta k v^T at each step, "
+                 "o = scale S^T q";
+  for (const ArgumentRow &row : inputsByChannel()) {
+    spec.add_arguments({row});
+    if (row.text.starts_with("v:"))
+      spec.add_arguments(
+          {{"a: [B, T, Hk, K] like q",
+            "what a step reads of the state before it",
+            {.sample = sampleKeys}},
+           {"b: [B, T, Hk, K] like q",
+            "where it writes that; the state stays bounded if diag(e^g) + b a^T lengthens nothing",
+            {.sample = sampleKeys}}});
+  }
+  spec.add_options(optionsByChannel(nullptr, "", "of the queries; 1 if not given"));
+  completeByChannel(spec);
+  // So that b a^T shrinks the state, as in the model.
+  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
+    std::vector<double> values = inputs[call.index("a")].to_double();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] *= -static_cast<double>(1 + i % 7) / 8;
+    inputs[call.index("b")].assign(values);
+  };
+  return spec;
 }

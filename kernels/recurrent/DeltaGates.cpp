@@ -87,7 +87,9 @@ Kernel channelGates{
       const auto of = [&](const auto &all) {
         return all.at(batch).fix(1, head).tile(config.steps, config.heads);
       };
-      Raw raw{cast<float>(of(x).load(block, channel)), full<float>(1, 1, config.heads)};
+      Raw raw{zeros<float>(config.steps, config.heads), full<float>(1, 1, config.heads)};
+      if (config.x)
+        raw.value = cast<float>(of(x).load(block, channel));
       if (config.a_log)
         raw.speed *= exp(load(logs.ptr() + cast<std::int64_t>(head) * logs.stride(0)));
       if (config.dt_bias)
@@ -146,12 +148,11 @@ Kernel gateSums{"delta_rule_gate_sums",
                 }};
 
 GateConfig configOf(const Use &use, const GateNumbers &numbers) {
-  const bool byChannel = std::string_view(numbers.name) == "gk";
-  return {.heads = byChannel ? 64 : 16,
+  return {.heads = isByChannel(use.call) && std::string_view(numbers.name) == "g" ? 64 : 16,
           .form = numbers.form,
           .x = use.has(numbers.name),
           .a_log = numbers.isGate() && numbers.form != GateForm::step && use.has("A_log"),
-          .dt_bias = numbers.isGate() && use.has(byChannel ? "dt_bias_k" : "dt_bias"),
+          .dt_bias = numbers.isGate() && use.has("dt_bias"),
           .limited = numbers.least > 0 || numbers.most < std::numeric_limits<float>::infinity()};
 }
 
@@ -165,10 +166,8 @@ DType typeOf(const Use &use, const GateNumbers &numbers) {
 
 } // namespace
 
-bool delta::isGiven(const Invocation &call, std::string_view input) {
-  const auto &all = call.kernel->arguments;
-  return std::any_of(all.begin(), all.end(), [&](const auto &one) { return one.name == input; }) &&
-         call.has(input);
+bool delta::isByChannel(const Invocation &call) {
+  return call.kernel->arguments[call.index("g")].axes.size() == 4;
 }
 
 Limits delta::limitsOf(const Invocation &call) {
@@ -190,7 +189,7 @@ void delta::checkLimits(const Invocation &call) {
 }
 
 GateNumbers delta::strengthsOf(const Invocation &call) {
-  if (call.options.choice("rule") == "mamba2") {
+  if (ruleOf(call) == "mamba2") {
     GateNumbers steps = decaysOf(call);
     steps.form = GateForm::step;
     steps.factor = 1;
@@ -202,15 +201,14 @@ GateNumbers delta::strengthsOf(const Invocation &call) {
 
 GateNumbers delta::decaysOf(const Invocation &call) {
   const std::string &gate = call.options.choice("gate");
-  const char *const name = isGiven(call, "gk") ? "gk" : "g";
   if (gate == "softplus") {
     const Limits limits = limitsOf(call);
-    return {name, GateForm::softplus, -1, static_cast<float>(limits.least),
+    return {"g", GateForm::softplus, -1, static_cast<float>(limits.least),
             static_cast<float>(limits.most)};
   }
   if (gate == "sigmoid")
-    return {name, GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
-  return {name, GateForm::same, 1};
+    return {"g", GateForm::bounded, static_cast<float>(call.options.number("lower_bound"))};
+  return {"g", GateForm::same, 1};
 }
 
 Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
@@ -221,14 +219,18 @@ Tensor<float, 3> delta::inFloat(Use &use, const GateNumbers &numbers) {
   const auto result = use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
   const GateConfig config = configOf(use, numbers);
   for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
+    // Of beta it may be [Hv, K], and is not read.
     use(gates<T>, Grid(programs(use, config), use.extent("B")), use.tensor<T, 3>(numbers.name),
-        use.tensor<float, 1>("A_log"), use.tensor<float, 1>("dt_bias"), result, numbers.factor,
-        numbers.least, numbers.most, config);
+        use.tensor<float, 1>("A_log"),
+        config.dt_bias ? use.tensor<float, 1>("dt_bias") : noTensor<float, 1>(), result,
+        numbers.factor, numbers.least, numbers.most, config);
   });
   return result;
 }
 
 Tensor<float, 4> delta::channelsInFloat(Use &use, const GateNumbers &numbers) {
+  if (!numbers.isGiven(use.call))
+    return noTensor<float, 4>();
   if (numbers.isPlain(use.call))
     return use.tensor<float, 4>(numbers.name);
   const std::int64_t batches = use.extent("B"), steps = use.extent("T"), heads = use.extent("Hv"),
@@ -239,7 +241,7 @@ Tensor<float, 4> delta::channelsInFloat(Use &use, const GateNumbers &numbers) {
     use(channelGates<T>,
         Grid(ceilDiv(steps, config.steps) * ceilDiv(channels, config.heads), heads, batches),
         use.tensor<T, 4>(numbers.name), use.tensor<float, 1>("A_log"),
-        use.tensor<float, 2>("dt_bias_k"), result, numbers.factor, numbers.least, numbers.most,
+        use.tensor<float, 2>("dt_bias"), result, numbers.factor, numbers.least, numbers.most,
         config);
   });
   return result;

@@ -6,8 +6,10 @@
 
 namespace sectile::delta {
 
-// Of an optional input that delta_rule_backward does not have.
-bool isGiven(const Invocation &call, std::string_view input);
+// Whether the kernel's g is [B, T, Hv, K].
+bool isByChannel(const Invocation &call);
+// As the option says; of a kernel without it rwkv7.
+std::string ruleOf(const Invocation &call);
 
 // Within which dt_min and dt_max keep what the softplus of a gate gives.
 struct Limits {
@@ -36,11 +38,11 @@ struct GateNumbers {
   }
 };
 GateNumbers strengthsOf(const Invocation &call); // beta
-GateNumbers decaysOf(const Invocation &call);    // g, or gk
+GateNumbers decaysOf(const Invocation &call);    // g
 
 // [B, T, Hv]; nothing where they are not given.
 Tensor<float, 3> inFloat(Use &use, const GateNumbers &numbers);
-// The same of gk: [B, T, Hv, K].
+// The same of decays by channel: [B, T, Hv, K].
 Tensor<float, 4> channelsInFloat(Use &use, const GateNumbers &numbers);
 // Where the gradient of these goes, and the launch after that which makes the inputs' of it. Of a
 // softplus that is the length of steps, too, `ofSteps` is the gradient of these.

@@ -153,21 +153,19 @@ Kernel outputs{
 
 // The call ------------------------------------------------------------------------------------
 
-// Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
-// 0, where norms are steep.
-void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const double most =
-      std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1)));
-  std::uniform_real_distribution<double> number(0.5 * most, most);
-  fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
-}
-
 void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
   std::normal_distribution<double> normal;
   fillDrawn(logs, [&] { return -0.5 * std::abs(normal(random)); });
 }
 
 } // namespace
+
+void delta::sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+  const double most =
+      std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1)));
+  std::uniform_real_distribution<double> number(0.5 * most, most);
+  fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
+}
 
 std::vector<std::string> delta::storedStates(std::vector<std::string> axes,
                                              const OptionValues &options) {
@@ -201,36 +199,17 @@ std::vector<ArgumentRow> delta::inputs() {
            {.sample = sampleBoundaries("T")}}};
 }
 
-// What only delta_rule takes.
-static std::vector<ArgumentRow> inputsByChannel() {
-  return {{"gk?: [B, T, Hv, K] f32|f16|bf16",
-           "in place of g, for each channel of the keys (KDA)",
-           {.sample = sampleLogs}},
-          {"dt_bias_k?: [Hv, K] f32", "in place of dt_bias, with gk; 0 if left out"},
-          {"a?: [B, T, Hk, K] like q",
-           "of rule=rwkv7: what a step reads of the state",
-           {.sample = sampleKeys}},
-          {"b?: [B, T, Hk, K] like q",
-           "of rule=rwkv7: where it writes that; where b a^T does not shrink the state, that grows",
-           {.sample = sampleKeys}}};
-}
-
-std::vector<OptionRow> delta::options(bool backward) {
-  const std::string rules = backward ? "delta|add|mamba2" : "delta|add|mamba2|rwkv7";
-  return {{"rule: " + rules + " = delta",
-           std::string("a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + "
-                       "dt_bias)") +
-               (backward ? "" : "; rwkv7: S = diag(e^g) S + b (a^T S) + k v^T")},
-          {"scale: number e.g. 0.7",
-           std::string("of the queries; 1/sqrt(K) if not given, with mamba2") +
-               (backward ? " 1" : " and rwkv7 1")},
+std::vector<OptionRow> delta::options() {
+  return {{"rule: delta|add|mamba2 = delta",
+           "a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + dt_bias)"},
+          {"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
           {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
           {"gate: none|softplus|sigmoid",
            "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or a bias is given or with "
+           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given or with "
            "mamba2, else none",
            [](const Invocation &call) {
-             return call.has("A_log") || call.has("dt_bias") || isGiven(call, "dt_bias_k") ||
+             return call.has("A_log") || call.has("dt_bias") ||
                             call.options.choice("rule") == "mamba2"
                         ? "softplus"
                         : "none";
@@ -241,6 +220,12 @@ std::vector<OptionRow> delta::options(bool backward) {
           {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
           {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
           {"state_layout: kv|vk = kv", "states as [N, Hv, K, V] or [N, Hv, V, K]"}};
+}
+
+std::string delta::ruleOf(const Invocation &call) {
+  const auto &options = call.options.values;
+  const auto rule = options.find("rule");
+  return rule == options.end() ? "rwkv7" : rule->second;
 }
 
 std::int64_t delta::sequences(const Invocation &call) {
@@ -266,28 +251,7 @@ void delta::check(const Invocation &call) {
   for (const char *input : {"A_log", "dt_bias"})
     if (call.has(input) && call.options.choice("gate") == "none")
       refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
-  if (isGiven(call, "gk")) {
-    if (call.has("g"))
-      refuse(call, "decays are g by heads or gk by channels: leave one out, or add g to gk");
-    if (call.has("dt_bias"))
-      refuse(call, "with gk the gate adds dt_bias_k [Hv, K]: give that in place of dt_bias");
-    if (call.options.choice("rule") == "mamba2")
-      refuse(call, "with rule=mamba2 decays are those of heads: give g in place of gk");
-  } else if (isGiven(call, "dt_bias_k")) {
-    refuse(call, "dt_bias_k is added to gk, which is not given; to g dt_bias is");
-  }
-  if (isGiven(call, "dt_bias_k") && call.options.choice("gate") == "none")
-    refuse(call, "dt_bias_k is the gate's: option 'gate' cannot be none with it");
-  const bool isRwkv = call.options.choice("rule") == "rwkv7";
-  for (const char *input : {"a", "b"})
-    if (isGiven(call, input) != isRwkv)
-      refuse(call, isRwkv ? std::string("rule=rwkv7 takes a and b: ") + input + " is missing"
-                          : std::string(input) + " is of rule=rwkv7 only");
-  if (isRwkv && call.has("beta"))
-    refuse(call, "rule=rwkv7 has no beta: it is a part of b and k");
-  if (isRwkv && call.options.flag("qk_l2norm"))
-    refuse(call, "with rule=rwkv7 option 'qk_l2norm' must be false: a and b go with k as it is");
-  const bool isMamba = call.options.choice("rule") == "mamba2";
+  const bool isMamba = ruleOf(call) == "mamba2";
   if (isMamba && call.has("beta"))
     refuse(call, "with rule=mamba2 beta is softplus(g + dt_bias): leave beta out");
   if (isMamba && call.options.choice("gate") != "softplus")
@@ -298,36 +262,32 @@ void delta::check(const Invocation &call) {
   checkLimits(call);
 }
 
-static std::int64_t widthOf(const Invocation &call) {
+std::int64_t delta::widthOf(const Invocation &call) {
   return std::max<std::int64_t>(ceilDiv(call.extent("K"), 16), 1) * 16;
 }
 
 static float scaleOf(const Invocation &call) {
   if (call.options.given("scale"))
     return static_cast<float>(call.options.number("scale"));
-  if (call.options.choice("rule") == "mamba2" || call.options.choice("rule") == "rwkv7")
+  if (ruleOf(call) == "mamba2" || ruleOf(call) == "rwkv7")
     return 1;
   // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
   const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
   return static_cast<float>(1 / std::sqrt(width));
 }
 
-bool delta::isByChannel(const Invocation &call) {
-  return isGiven(call, "gk") || call.options.choice("rule") == "rwkv7";
-}
-
 static DeltaConfig configOf(const Use &use, const char *columns, const char *warps, bool backward) {
-  const std::string &rule = use.call.options.choice("rule");
-  const bool byChannel = isByChannel(use.call), isDelta = rule == "delta", isRwkv = rule == "rwkv7";
+  const std::string rule = ruleOf(use.call);
+  const bool byChannel = isByChannel(use.call), hasDecays = decaysOf(use.call).isGiven(use.call);
   return {.chunk = use.field("chunk"),
           .columns = use.field(columns),
           .warps = use.field(warps),
           .width = static_cast<int>(widthOf(use.call)),
-          .corrects = isDelta || isRwkv,
-          .direct = byChannel && !isDelta,
+          .corrects = rule == "delta" || rule == "rwkv7",
+          .direct = byChannel && rule != "delta",
           .beta = strengthsOf(use.call).isGiven(use.call),
-          .g = !isGiven(use.call, "gk") && decaysOf(use.call).isGiven(use.call),
-          .gk = isGiven(use.call, "gk"),
+          .g = hasDecays && !byChannel,
+          .gk = hasDecays && byChannel,
           .D = use.has("D"),
           .z = use.has("z"),
           .initial_state = use.has("initial_state"),
@@ -345,9 +305,9 @@ DeltaCall::DeltaCall(Use &use, bool backward)
       slots(states.packed ? use.call.extent("T") / states.chunk + count
                           : count * ceilDiv(use.call.extent("T"), states.chunk)),
       starts(use.tensor<std::int32_t, 1>("cu_seqlens")), beta(inFloat(use, strengthsOf(use.call))),
-      g(states.gk ? noTensor<float, 3>() : inFloat(use, decaysOf(use.call))),
+      g(isByChannel(use.call) ? noTensor<float, 3>() : inFloat(use, decaysOf(use.call))),
       remaining(noTensor<float, 3>()),
-      gk(states.gk ? channelsInFloat(use, decaysOf(use.call)) : noTensor<float, 4>()),
+      gk(isByChannel(use.call) ? channelsInFloat(use, decaysOf(use.call)) : noTensor<float, 4>()),
       whole(noTensor<float, 2>()) {
   if (!states.corrects || isByChannel(use.call))
     return;
@@ -400,8 +360,6 @@ namespace {
 
 void apply(Use &use) {
   const DeltaCall call(use);
-  if (isByChannel(use.call))
-    return launchByChannel(use, call);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
@@ -420,11 +378,9 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.tensors[0].dtype;
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  const bool byChannel = isByChannel(call);
-  // Of rwkv7 three arrays of keys are in flight, and four products of a chunk's steps.
-  const bool isShort = call.extent("T") <= 32 ||
-                       (byChannel && (width > 128 || call.options.choice("rule") == "rwkv7"));
-  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16 : isShort ? 32 : 64;
+  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
+                             : call.extent("T") <= 32          ? 32
+                                                               : 64;
   // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. In f16,
   // where states enter products more exactly, 128 columns take more registers than there are.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
@@ -439,9 +395,7 @@ Config defaults(const Invocation &call, const std::string &target) {
           {"dv", dv},
           {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
-          {"chunk_warps", byChannel    ? (chunk == 16 ? 4 : 8)
-                          : chunk < 64 ? 2
-                                       : 4}};
+          {"chunk_warps", chunk < 64 ? 2 : 4}};
 }
 
 } // namespace
@@ -488,25 +442,15 @@ void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *c
 KernelSpec sectile::deltaRuleSpec() {
   KernelSpec spec;
   spec.name = "delta_rule";
-  spec.summary = "the gated delta rule, KDA, Mamba-2, RWKV-7 or gated linear attention, by chunks: "
+  spec.summary = "the gated delta rule, Mamba-2 or gated linear attention, by chunks: "
                  "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
   spec.add_arguments(inputs());
-  spec.add_arguments(inputsByChannel());
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
                        {.stored = storedStates}}});
-  spec.add_options(delta::options(false));
+  spec.add_options(delta::options());
   completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
-  // So that b a^T shrinks the state, as in the model.
-  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
-    if (!call.has("a") || !call.has("b"))
-      return;
-    std::vector<double> values = inputs[call.index("a")].to_double();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] *= -static_cast<double>(1 + i % 7) / 8;
-    inputs[call.index("b")].assign(values);
-  };
   spec.reference = deltaRuleReference;
   spec.factor = 3; // by chunks more numbers are rounded than step by step
   spec.defaults = defaults;

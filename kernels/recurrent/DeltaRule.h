@@ -12,7 +12,7 @@ struct DeltaConfig {
   int chunk = 64, columns = 32, warps = 4;
   int width = 64;       // K, up to the next multiple of 16
   bool corrects = true; // a step adds its value less what the state has for its key
-  bool direct = false;  // of decays by channel: values enter the state as they are (add, rwkv7)
+  bool direct = false;  // of decays by channel: values enter the state as they are
   // Which of these arguments are given.
   bool beta = false, g = false, gk = false, D = false, z = false, initial_state = false,
        packed = false;
@@ -268,13 +268,13 @@ template <class T, class U>
 void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
                    const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
-// All launches of a call of delta_rule whose decays differ by channel, or of rule rwkv7.
-bool isByChannel(const Invocation &call);
-void launchByChannel(Use &use, const DeltaCall &call);
-
-// What the specifications of both have in common.
+// What the specifications have in common.
 std::vector<ArgumentRow> inputs();
-std::vector<OptionRow> options(bool backward);
+std::vector<OptionRow> options();
+std::int64_t widthOf(const Invocation &call); // K, up to the next multiple of 16
+// Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
+// 0, where norms are steep.
+void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random);
 std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
 std::int64_t sequences(const Invocation &call);
 void check(const Invocation &call);

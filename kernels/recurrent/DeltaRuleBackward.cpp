@@ -322,7 +322,7 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
                        "gradient of final_state; zeros if left out",
                        {.stored = storedStates}}});
   spec.add_gradients({"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
-  spec.add_options(delta::options(true));
+  spec.add_options(delta::options());
   completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
   spec.reference = deltaRuleBackwardReference;
   spec.factor = 4; // as delta_rule, and the gradients of the states are such sums again

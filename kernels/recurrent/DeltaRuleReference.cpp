@@ -28,16 +28,19 @@ template <class Numbers> struct DeltaCall {
       : numbers(numbers), batches(size(call, "B")), length(size(call, "T")),
         keyHeads(size(call, "Hk")), heads(size(call, "Hv")), width(size(call, "K")),
         columns(size(call, "V")), count(size(call, "N")), q(numbers.load(inputs[0])),
-        k(numbers.load(inputs[1])), v(numbers.load(inputs[2])), beta(numbers.load(inputs[3])),
-        g(numbers.load(inputs[4])), D(numbers.load(inputs[7])), z(numbers.load(inputs[8])),
-        initial(numbers.load(inputs[9])) {
+        k(numbers.load(inputs[1])), v(numbers.load(inputs[2])),
+        beta(numbers.load(inputs[call.index("beta")])), g(numbers.load(inputs[call.index("g")])),
+        D(numbers.load(inputs[call.index("D")])), z(numbers.load(inputs[call.index("z")])),
+        initial(numbers.load(inputs[call.index("initial_state")])) {
     const auto &options = call.options;
     if (options.flag("qk_l2norm"))
       for (Array *rows : {&q, &k})
         normalise(*rows);
-    corrects = options.choice("rule") == "delta";
-    isMamba = options.choice("rule") == "mamba2";
-    isRwkv = options.choice("rule") == "rwkv7";
+    const std::string rule = delta::ruleOf(call);
+    const bool isByChannel = delta::isByChannel(call);
+    corrects = rule == "delta";
+    isMamba = rule == "mamba2";
+    isRwkv = rule == "rwkv7";
     limits = delta::limitsOf(call);
     if (beta.empty())
       beta.assign(batches * length * heads, 1);
@@ -47,16 +50,18 @@ template <class Numbers> struct DeltaCall {
       if (options.flag("allow_negative"))
         b *= 2;
     }
-    speeds = numbers.load(inputs[5]);
+    speeds = numbers.load(inputs[call.index("A_log")]);
     for (Number &speed : speeds)
       speed = std::exp(speed);
-    bias = numbers.load(inputs[6]);
+    bias = numbers.load(inputs[call.index("dt_bias")]);
     gate = options.choice("gate");
     bound = static_cast<Number>(options.number("lower_bound"));
-    if (delta::isGiven(call, "gk"))
-      gk = numbers.load(inputs[call.index("gk")]);
-    if (delta::isGiven(call, "dt_bias_k"))
-      channelBias = numbers.load(inputs[call.index("dt_bias_k")]);
+    if (isByChannel) {
+      std::swap(g, gk);
+      std::swap(bias, channelBias);
+      if (gk.empty() && gate != "none")
+        gk.resize(batches * length * heads * width);
+    }
     if (isRwkv) {
       a = numbers.load(inputs[call.index("a")]);
       b = numbers.load(inputs[call.index("b")]);
@@ -65,7 +70,7 @@ template <class Numbers> struct DeltaCall {
       const std::size_t head = i / width % heads;
       gk[i] = formed(head, gk[i] + (channelBias.empty() ? 0 : channelBias[i % (heads * width)]));
     }
-    if (g.empty() && gk.empty() && gate != "none")
+    if (g.empty() && !isByChannel && gate != "none")
       g.resize(beta.size());
     for (std::size_t i = 0; isMamba && i < beta.size(); ++i)
       beta[i] = stepOf(i, g[i]);
@@ -76,7 +81,7 @@ template <class Numbers> struct DeltaCall {
             : width                ? static_cast<Number>(1 / std::sqrt(static_cast<double>(width)))
                                    : 0;
     if (call.has("cu_seqlens"))
-      for (const std::int32_t start : inputs[10].as<std::int32_t>())
+      for (const std::int32_t start : inputs[call.index("cu_seqlens")].as<std::int32_t>())
         starts.push_back(static_cast<std::size_t>(start));
     else
       for (std::size_t batch = 0; batch <= batches; ++batch)
@@ -292,7 +297,7 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     Array ofLogs(all.heads), ofBias(all.heads), ofD(all.heads);
     for (std::size_t i = 0; i < output.size(); ++i)
       ofD[i / columns % all.heads] += output[i] * all.v[i];
-    const Array g = numbers.load(inputs[4]);
+    const Array g = numbers.load(inputs[call.index("g")]);
     for (std::size_t i = 0; i < dg.size() && all.gate != "none"; ++i) {
       const Number raw = all.raw(i, g.empty() ? 0 : g[i]), speed = all.speed(i);
       if (all.gate == "softplus") {

@@ -2,10 +2,17 @@
 #include "kernels/recurrent/Family.h"
 
 std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
-  return {linearRecurrenceSpec(), linearRecurrenceBackwardSpec(),
-          deltaRuleSpec(),        deltaRuleBackwardSpec(),
-          deltaStepSpec(),        rnnSpec(),
-          rnnBackwardSpec(),      gruSpec(),
-          gruBackwardSpec(),      lstmSpec(),
+  return {linearRecurrenceSpec(),
+          linearRecurrenceBackwardSpec(),
+          deltaRuleSpec(),
+          deltaRuleBackwardSpec(),
+          kdaSpec(),
+          rwkv7Spec(),
+          deltaStepSpec(),
+          rnnSpec(),
+          rnnBackwardSpec(),
+          gruSpec(),
+          gruBackwardSpec(),
+          lstmSpec(),
           lstmBackwardSpec()};
 }

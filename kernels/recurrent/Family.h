@@ -9,6 +9,8 @@ KernelSpec linearRecurrenceBackwardSpec();
 KernelSpec deltaRuleSpec();
 KernelSpec deltaRuleBackwardSpec();
 KernelSpec deltaStepSpec();
+KernelSpec kdaSpec();
+KernelSpec rwkv7Spec();
 KernelSpec rnnSpec();
 KernelSpec rnnBackwardSpec();
 KernelSpec gruSpec();

@@ -79,30 +79,33 @@ NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTens
                       (byChannel ? "decays by channels (g is [B, T, Hv, K])" : "rule rwkv7") +
                       "; train with g [B, T, Hv], or without the correction by "
                       "linear_recurrence_backward, which has gk");
-  addTensor(inputs, byChannel ? "gk" : "g", options.g);
+  addTensor(inputs, "g", options.g);
   addTensor(inputs, "A_log", options.A_log);
-  addTensor(inputs,
-            options.dt_bias && options.dt_bias->extents.size() == 2 ? "dt_bias_k" : "dt_bias",
-            options.dt_bias);
+  addTensor(inputs, "dt_bias", options.dt_bias);
   addTensor(inputs, "a", options.a);
   addTensor(inputs, "b", options.b);
   addTensor(inputs, "D", options.D);
   addTensor(inputs, "z", options.z);
   addTensor(inputs, "initial_state", options.initial_state);
   addTensor(inputs, "cu_seqlens", options.cu_seqlens);
-  KernelOptions words{{"rule", nameOf(options.rule)},
-                      {"qk_l2norm", flag(options.qk_l2norm)},
+  const bool isRwkv = options.rule == StateRule::rwkv7;
+  KernelOptions words{{"qk_l2norm", flag(options.qk_l2norm)},
                       {"lower_bound", text(options.lower_bound)},
                       {"beta_sigmoid", flag(options.beta_sigmoid)},
                       {"allow_negative", flag(options.allow_negative)},
                       {"state_layout", options.state_vk ? "vk" : "kv"}};
+  if (!isRwkv)
+    words["rule"] = nameOf(options.rule);
   addLimits(words, options.dt_min, options.dt_max);
   if (options.scale)
     words["scale"] = text(*options.scale);
   if (options.gate)
     words["gate"] = nameOf(*options.gate);
-  return run_kernel(stream, backward ? "delta_rule_backward" : "delta_rule", inputs, words,
-                    outputs);
+  const char *const kernel = backward    ? "delta_rule_backward"
+                             : isRwkv    ? "rwkv7"
+                             : byChannel ? "kda"
+                                         : "delta_rule";
+  return run_kernel(stream, kernel, inputs, words, outputs);
 }
 
 AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,

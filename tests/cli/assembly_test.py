@@ -41,6 +41,8 @@ KNOWN_SPILLS = {
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true f16": 40,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,
     "rope_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
+    "kda delta_rule_chunks f16": 408,  # without decays only
+    "kda delta_rule_chunks bf16": 424,
     "delta_rule_backward delta_rule_gradients f16": 4,
     "delta_rule_backward delta_rule_gradients bf16": 4,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,

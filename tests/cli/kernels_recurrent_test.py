@@ -30,12 +30,12 @@ def test_delta_rule():
     assert read_npy("dk")[1] == (1, 20, 1, 16) and read_npy("dg")[1] == (1, 20, 2)
     run("delta_rule", ["q", "k", "v", "g"], "--opt", "rule=mamba2", "dt_max=0.5", outputs=["o"])
     assert read_npy("o")[1] == (1, 20, 2, 24)
-    write_npy("gk", "<f4", (1, 20, 2, 16), [-random.random() for _ in range(640)])
-    run("delta_rule", ["q", "k", "v", "beta", "gk", "cu_seqlens"], outputs=["o"])
+    write_npy("g", "<f4", (1, 20, 2, 16), [-random.random() for _ in range(640)])
+    run("kda", ["q", "k", "v", "beta", "g", "cu_seqlens"], outputs=["o"])
     assert read_npy("o")[1] == (1, 20, 2, 24)
     for name in ("a", "b"):
         write_floats(name, "<f2", 1, 20, 1, 16, spread=0.2)
-    run("delta_rule", ["q", "k", "v", "gk", "a", "b"], "--opt", "rule=rwkv7", outputs=["o"])
+    run("rwkv7", ["q", "k", "v", "a", "b", "g"], outputs=["o"])
     assert read_npy("o")[1] == (1, 20, 2, 24)
 
 

@@ -29,6 +29,18 @@ inline Cell cellOf(const Plan &p) {
                                    : Cell{4, 5, 1};
 }
 
+// What kda and rwkv7 leave between launches: the states read `rows` arrays of a chunk's keys, the
+// outputs one and `scores` of it.
+inline Bytes ofChannels(const Plan &p, double rows, double scores) {
+  const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
+               chunks = p.extent("Hv") * p.tiles("T", "chunk"), chunk = p.field("chunk"),
+               k = p.extent("K"), whole = chunks * columns * k * 4;
+  const double all =
+      chunks * chunk * 2 * (k * (rows * columns + blocks) + scores * chunk * blocks) +
+      p.bytes("v") + chunks * k * p.extent("V") * 4;
+  return {all + whole, all + whole * p.field("warps")};
+}
+
 inline const std::vector<Expectation> &recurrences() {
   const std::map<std::string, std::int64_t> network{
       {"T", 4}, {"B", 32}, {"I", 64}, {"H", 64}, {"...", 1}};
@@ -72,6 +84,33 @@ inline const std::vector<Expectation> &recurrences() {
                           {"scratch", {read, read + numbers}}};
            },
        .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
+      // Inputs are read for the chunks only, keys once more for what the chunks read of states. The
+      // states read two arrays of rows for each block of their columns, the outputs one and scores.
+      // Warps store 8 columns of a product each, which fill half of a sector.
+      {.kernels = {"kda"},
+       .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
+       .reads =
+           [](const Plan &p) {
+             return Reads{{"q", p.bytes("q")},
+                          {"k", 2 * p.bytes("k")},
+                          {"v", p.bytes("v")},
+                          {"o", p.bytes("v")},
+                          {"scratch", ofChannels(p, 2, 1)}};
+           },
+       .apart = [](const Plan &p) { return p.bytes("k"); }},
+      {.kernels = {"rwkv7"},
+       .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
+       .reads =
+           [](const Plan &p) {
+             return Reads{{"q", p.bytes("q")},
+                          {"k", p.bytes("k")},
+                          {"a", 2 * p.bytes("a")},
+                          {"b", p.bytes("b")},
+                          {"v", 3 * p.bytes("v")},
+                          {"o", p.bytes("v")},
+                          {"scratch", ofChannels(p, 3, 2)}};
+           },
+       .apart = [](const Plan &p) { return 4 * p.bytes("k"); }},
       // States by the copy that comes before, and by the programs that have their rows; a step's
       // key and query by each of these, and by each of the heads that share them.
       {{"delta_step"},

@@ -22,7 +22,8 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
   if (nan)
     return {};
   // Infinities of both signs are added in another order.
-  if (kernel == "linear_recurrence" || kernel == "delta_rule")
+  if (kernel == "linear_recurrence" || kernel == "delta_rule" || kernel == "kda" ||
+      kernel == "rwkv7")
     return {"o"};
   // A key is hidden where its score is -inf.
   if (kernel == "rerope_attention_backward")

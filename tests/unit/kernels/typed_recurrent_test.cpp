@@ -256,31 +256,27 @@ TEST_P(Typed, DeltaRuleByChannel) {
   const auto q = numbers<bfloat16>({1, 20, 1, 16}), k = numbers<bfloat16>({1, 20, 1, 16}, 2),
              v = numbers<bfloat16>({1, 20, 2, 24}, 3), a = numbers<bfloat16>({1, 20, 1, 16}, 4),
              b = numbers<bfloat16>({1, 20, 1, 16}, 5);
-  const auto beta = numbers({1, 20, 2}, 6), g = numbers({1, 20, 2, 16}, 7);
-  const auto speed = numbers({2}, 8), bias = numbers({2, 16}, 9);
+  const auto beta = numbers({1, 20, 2}, 6);
+  const auto g = numbers({1, 20, 2, 16}, 7);
+  const auto speed = numbers({2}, 8);
+  const auto bias = numbers({2, 16}, 9);
   // [kda]
   // A decay for each channel: g is [B, T, Hv, K], and dt_bias is [Hv, K].
   auto [o, states] = delta_rule(
       stream, q, k, v, beta,
       {.g = g, .qk_l2norm = true, .A_log = speed, .dt_bias = bias, .beta_sigmoid = true});
   // [/kda]
-  const NamedTensors named = run_kernel(stream, "delta_rule",
-                                        {{"q", q},
-                                         {"k", k},
-                                         {"v", v},
-                                         {"beta", beta},
-                                         {"gk", g},
-                                         {"A_log", speed},
-                                         {"dt_bias_k", bias}},
-                                        {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}});
+  const NamedTensors named = run_kernel(
+      stream, "kda",
+      {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}, {"g", g}, {"A_log", speed}, {"dt_bias", bias}},
+      {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}});
   expectSame(o, named, "o");
   expectSame(states, named, "final_state");
   const DeltaRuleOptions options{.rule = StateRule::rwkv7, .g = g, .a = a, .b = b};
-  expectSame(delta_rule(stream, q, k, v, {}, options).o,
-             run_kernel(stream, "delta_rule",
-                        {{"q", q}, {"k", k}, {"v", v}, {"gk", g}, {"a", a}, {"b", b}},
-                        {{"rule", "rwkv7"}}),
-             "o");
+  expectSame(
+      delta_rule(stream, q, k, v, {}, options).o,
+      run_kernel(stream, "rwkv7", {{"q", q}, {"k", k}, {"v", v}, {"g", g}, {"a", a}, {"b", b}}),
+      "o");
   EXPECT_THAT(message<LaunchError>([&] { delta_rule_backward(stream, q, k, v, {}, v, options); }),
               HasSubstr("there are no gradients yet of decays by channels"));
   EXPECT_THAT(message<LaunchError>(
