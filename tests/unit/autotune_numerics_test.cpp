@@ -240,7 +240,7 @@ Batch runBatch(const KernelSpec &kernel, const std::string &axis, std::int64_t c
   if (axis != "N" && extents.contains("N") && kernel.name != "speculative_verify") // N drafts
     extents["N"] = kernel.name == "reduce" ? 40000 : 1500; // long rows go in parts
   if (extents.contains("K"))
-    extents["K"] = kernel.name.starts_with("delta_") ? 200 : 300; // of their states at most 256
+    extents["K"] = extents.contains("Hv") ? 200 : 300; // of states [K, V] of heads at most 256
   if (extents.contains("P"))
     extents["P"] = 200; // rows of a pool
   Batch batch;

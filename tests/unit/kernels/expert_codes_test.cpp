@@ -2,6 +2,7 @@
 // refused, and the instructions that multiply them.
 #include "KernelTest.h"
 #include "kernels/calls/Emit.h"
+#include "tests/unit/LoopPlans.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -219,6 +220,7 @@ TEST(ExpertCodesHarness, CatchesAScaleOfTheNextBlock) {
 // Both of a chain's products of 8 bits are by warpgroups, and rows that lie one after another are
 // copied by the engine.
 TEST(ExpertCodesOnHopper, AreMultipliedByWarpgroups) {
+  SECTILE_NEEDS_LOOP_PLANS();
   const auto codeOf = [](const KernelCase &test) {
     const Invocation call = resolveCase(test);
     return emitKernel(call, completeConfig(call, "sm_90a", {}), "sm_90a", "ptx").front().code;
