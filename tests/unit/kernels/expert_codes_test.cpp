@@ -3,6 +3,8 @@
 #include "KernelTest.h"
 #include "kernels/calls/Emit.h"
 #include "tests/unit/LoopPlans.h"
+#include "tests/unit/Processes.h"
+#include <array>
 #include <cmath>
 #include <sectile/error.h>
 
@@ -55,10 +57,13 @@ Config persistent(std::int64_t n) {
 } // namespace
 
 TEST_P(ExpertCodes, ScaledRowsAndMatrices) {
-  for (const auto &counts : lengths)
-    for (const char *gate : {"none", "interleaved", "concatenated"})
-      expectRight(device, withCounts(up(256, 260, fp8, {"x_scales", "w_scales"}, {{"gate", gate}}),
-                                     counts));
+  const std::array gates{"none", "interleaved", "concatenated"};
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    for (std::size_t gate = 0; gate < gates.size(); ++gate)
+      if (gate == i % gates.size() || count(0, 1))
+        expectRight(device,
+                    withCounts(up(256, 260, fp8, {"x_scales", "w_scales"}, {{"gate", gates[gate]}}),
+                               lengths[i]));
   // Blocks of which the last is not full, in either direction; halves that begin within one.
   for (const auto &[k, n] :
        {std::pair<std::int64_t, std::int64_t>{1, 2}, {129, 130}, {300, 384}, {128, 516}, {0, 4}})
@@ -84,6 +89,7 @@ TEST_P(ExpertCodes, ScaledRowsAndMatrices) {
 }
 
 TEST_P(ExpertCodes, ScaledByPersistentPrograms) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const std::int64_t n : {32, 128, 256})
     for (const char *gate : {"none", "interleaved", "concatenated"})
       for (const Names &with : {Names{"x_scales"}, {"w_scales"}, {"x_scales", "w_scales"}}) {
