@@ -183,6 +183,20 @@ void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong) {
   EXPECT_FALSE(judged(wrong)[0].accuracy.ok());
 }
 
+FilledCall without(FilledCall call, const std::string &input) {
+  std::ranges::fill(call.inputs[call.call.index(input)].data, std::byte{0});
+  return call;
+}
+
+std::string refusalOf(const KernelCase &test) {
+  try {
+    resolveCase(test);
+  } catch (const InputError &error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
 void fillIntegers(HostArray &array, int most, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<int> numbers(-most, most);

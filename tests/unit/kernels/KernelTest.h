@@ -64,6 +64,11 @@ void expectExact(const Device &device, const KernelCase &test);
 /// That tests can fail: of what the plain formula gives the judge passes all, and refuses the first
 /// output where it is of another call (other inputs, other options).
 void expectMistakeIsSeen(const FilledCall &right, const FilledCall &wrong);
+/// The call with zeros for this input.
+FilledCall without(FilledCall call, const std::string &input);
+
+/// Why a case is refused, or "accepted".
+std::string refusalOf(const KernelCase &test);
 
 /// Small whole numbers, -most to most, instead of the input's contents.
 void fillIntegers(HostArray &array, int most, std::uint64_t seed);

@@ -317,20 +317,12 @@ TEST(BlockSparseReference, PlantedMistakesAreSeen) {
 }
 
 TEST(BlockSparseErrors, SayWhatIsWrong) {
-  auto refusal = [](const KernelCase &test) -> std::string {
-    try {
-      resolveCase(test);
-    } catch (const InputError &error) {
-      return error.what();
-    }
-    return "accepted";
-  };
   using testing::HasSubstr;
-  EXPECT_THAT(refusal({"block_sparse_attention", {{"Mq", 2}}}),
+  EXPECT_THAT(refusalOf({"block_sparse_attention", {{"Mq", 2}}}),
               HasSubstr("150 of them in blocks of 64 are 3"));
-  EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_k", "40"}}}),
+  EXPECT_THAT(refusalOf({"block_sparse_attention", {}, {{"block_k", "40"}}}),
               HasSubstr("a multiple of 16 up to 1024"));
-  EXPECT_THAT(refusal({"block_sparse_attention", {}, {{"block_q", "0"}}}),
+  EXPECT_THAT(refusalOf({"block_sparse_attention", {}, {{"block_q", "0"}}}),
               HasSubstr("a multiple of 16 up to 1024"));
 }
 

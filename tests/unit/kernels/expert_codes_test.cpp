@@ -1,6 +1,6 @@
 // Mixtures of experts in few bits: fp8 with scales for blocks, matrices of mxfp4, what of these is
 // refused, and the instructions that multiply them.
-#include "KernelTest.h"
+#include "ExpertCases.h"
 #include "kernels/calls/Emit.h"
 #include "tests/unit/LoopPlans.h"
 #include "tests/unit/Processes.h"
@@ -35,18 +35,6 @@ KernelCase down(std::int64_t k, std::int64_t n, const char *dtype, Names with,
   return {"moe_down", {{"K", k}, {"N", n}, {"M", 40}}, std::move(options), std::move(with), dtype};
 }
 
-/// Group sizes that are given, and rows that are some tokens'.
-KernelCase withCounts(KernelCase test, const std::vector<double> &counts) {
-  double rows = 0;
-  for (const double count : counts)
-    rows += count;
-  test.extents["M"] = static_cast<std::int64_t>(rows);
-  test.extents["G"] = static_cast<std::int64_t>(counts.size());
-  test.prepare = [counts](const Invocation &call, std::vector<HostArray> &inputs) {
-    inputs[call.index("counts")].assign(counts);
-  };
-  return test;
-}
 const std::vector<std::vector<double>> lengths{{1}, {0, 0, 5}, {0, 0}, {63, 1, 65}, {0, 130, 0}};
 
 Config persistent(std::int64_t n) {

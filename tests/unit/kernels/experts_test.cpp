@@ -1,6 +1,6 @@
 // Mixtures of experts: routes by every option, ties, permutations of few and many choices, gathered
 // products through gates, sums in the order of the choices, and the chain against itself.
-#include "KernelTest.h"
+#include "ExpertCases.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -46,18 +46,6 @@ KernelCase down(Assignments options, std::vector<std::string> with, const char *
   return {"moe_down", {{"K", 24}, {"N", 40}}, std::move(options), std::move(with), dtype};
 }
 
-/// Group sizes that are given.
-KernelCase withCounts(KernelCase test, const std::vector<double> &counts) {
-  double rows = 0;
-  for (const double count : counts)
-    rows += count;
-  test.extents["M"] = static_cast<std::int64_t>(rows);
-  test.extents["G"] = static_cast<std::int64_t>(counts.size());
-  test.prepare = [counts](const Invocation &call, std::vector<HostArray> &inputs) {
-    inputs[call.index("counts")].assign(counts);
-  };
-  return test;
-}
 const std::vector<std::vector<double>> lengths{{1},      {0, 0, 5},   {5, 0, 0},  {0, 0},
                                                {64, 64}, {63, 1, 65}, {0, 130, 0}};
 

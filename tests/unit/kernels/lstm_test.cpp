@@ -196,16 +196,8 @@ TEST(CellsReference, PlantedBugsAreCaught) {
 }
 
 TEST(CellsErrors, SayWhatIsWrong) {
-  auto refusal = [](const KernelCase &test) -> std::string {
-    try {
-      resolveCase(test);
-    } catch (const InputError &error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  EXPECT_THAT(refusal({"lstm", {{"G", 79}}}), testing::HasSubstr("79 rows, but 4 H are 80"));
-  EXPECT_THAT(refusal({"gru", {{"...", 3}}}), testing::HasSubstr("1 or 2 directions"));
-  EXPECT_THAT(refusal({"gru_backward", {{"R", 3}}}), testing::HasSubstr("reserve has 3 columns"));
-  EXPECT_THAT(refusal({"rnn_backward", {{"Y", 20}}}), testing::HasSubstr("y has 20 columns"));
+  EXPECT_THAT(refusalOf({"lstm", {{"G", 79}}}), testing::HasSubstr("79 rows, but 4 H are 80"));
+  EXPECT_THAT(refusalOf({"gru", {{"...", 3}}}), testing::HasSubstr("1 or 2 directions"));
+  EXPECT_THAT(refusalOf({"gru_backward", {{"R", 3}}}), testing::HasSubstr("reserve has 3 columns"));
+  EXPECT_THAT(refusalOf({"rnn_backward", {{"Y", 20}}}), testing::HasSubstr("y has 20 columns"));
 }

@@ -228,20 +228,13 @@ TEST(PoolingReference, PlantedBugsAreCaught) {
 }
 
 TEST(PoolingErrors, SayWhatIsWrong) {
-  auto refusal = [](const KernelCase &test) -> std::string {
-    try {
-      resolveCase(test);
-    } catch (const InputError &error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  EXPECT_THAT(refusal({"chunk_mean_pool", {}, {{"chunk", "0"}}}), testing::HasSubstr("at least 1"));
-  EXPECT_THAT(refusal({"chunk_mean_pool", {{"B", 2}}, {}, {"cu_seqlens"}}),
+  EXPECT_THAT(refusalOf({"chunk_mean_pool", {}, {{"chunk", "0"}}}),
+              testing::HasSubstr("at least 1"));
+  EXPECT_THAT(refusalOf({"chunk_mean_pool", {{"B", 2}}, {}, {"cu_seqlens"}}),
               testing::HasSubstr("B must be 1"));
-  EXPECT_THAT(refusal({"chunk_mean_pool", {}, {{"chunks", "3"}}}),
+  EXPECT_THAT(refusalOf({"chunk_mean_pool", {}, {{"chunks", "3"}}}),
               testing::HasSubstr("goes with cu_seqlens"));
-  EXPECT_THAT(refusal({"chunk_mean_pool_backward", {{"C", 7}}}),
+  EXPECT_THAT(refusalOf({"chunk_mean_pool_backward", {{"C", 7}}}),
               testing::HasSubstr("dy has 7 chunks, but x has 3"));
 
   const FilledCall packed = fill({"chunk_mean_pool",

@@ -420,24 +420,16 @@ TEST(PagedDecodeExample, FromCpp) {
 }
 
 TEST(PagedDecodeErrors, SayWhatIsWrong) {
-  auto refusal = [](const KernelCase &test) -> std::string {
-    try {
-      resolveCase(test);
-    } catch (const InputError &error) {
-      return error.what();
-    }
-    return "accepted";
-  };
   using testing::HasSubstr;
-  EXPECT_THAT(refusal({"paged_decode", {{"Hq", 3}}}), HasSubstr("multiple of Hkv"));
-  EXPECT_THAT(refusal({"paged_decode", {{"D", 300}}}), HasSubstr("from 16 to 256"));
-  EXPECT_THAT(refusal({"paged_decode", {{"page", 257}}}), HasSubstr("from 1 to 256"));
-  EXPECT_THAT(refusal({"paged_decode", {{"Dc", 16}}}), HasSubstr("last axis is 16"));
-  EXPECT_THAT(refusal({"paged_decode", {}, {}, {}, "f16,k_cache=bf16"}), HasSubstr("dtype of q"));
-  EXPECT_THAT(refusal({"paged_decode", {{"D", 32}, {"Dc", 32}}, {}, {}, "f16,k_cache=u8"}),
+  EXPECT_THAT(refusalOf({"paged_decode", {{"Hq", 3}}}), HasSubstr("multiple of Hkv"));
+  EXPECT_THAT(refusalOf({"paged_decode", {{"D", 300}}}), HasSubstr("from 16 to 256"));
+  EXPECT_THAT(refusalOf({"paged_decode", {{"page", 257}}}), HasSubstr("from 1 to 256"));
+  EXPECT_THAT(refusalOf({"paged_decode", {{"Dc", 16}}}), HasSubstr("last axis is 16"));
+  EXPECT_THAT(refusalOf({"paged_decode", {}, {}, {}, "f16,k_cache=bf16"}), HasSubstr("dtype of q"));
+  EXPECT_THAT(refusalOf({"paged_decode", {{"D", 32}, {"Dc", 32}}, {}, {}, "f16,k_cache=u8"}),
               HasSubstr("two numbers"));
-  EXPECT_THAT(refusal({"paged_decode", {}, {{"window_left", "-2"}}}), HasSubstr("a distance"));
-  EXPECT_THAT(refusal({"paged_decode", {}, {{"softcap", "-1"}}}), HasSubstr("negative"));
+  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"window_left", "-2"}}}), HasSubstr("a distance"));
+  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"softcap", "-1"}}}), HasSubstr("negative"));
 }
 
 } // namespace

@@ -234,16 +234,9 @@ TEST(PagedPrefillErrors, AreFoundInTheNumbersToo) {
 }
 
 TEST(PagedPrefillErrors, SayWhatIsWrong) {
-  auto refusal = [](const KernelCase &test) -> std::string {
-    try {
-      resolveCase(test);
-    } catch (const InputError &error) {
-      return error.what();
-    }
-    return "accepted";
-  };
-  EXPECT_THAT(refusal({"paged_prefill", {{"ends", 3}}}), testing::HasSubstr("one more than the 3"));
-  EXPECT_THAT(refusal({"paged_prefill", {{"ends", 1}, {"S", 0}}}),
+  EXPECT_THAT(refusalOf({"paged_prefill", {{"ends", 3}}}),
+              testing::HasSubstr("one more than the 3"));
+  EXPECT_THAT(refusalOf({"paged_prefill", {{"ends", 1}, {"S", 0}}}),
               testing::HasSubstr("no sequence"));
 }
 
