@@ -132,11 +132,7 @@ Kernel outputs{
             const Decays decays(logs, number, config);
             auto scores = scoresOf(query, key, decays, scale, config);
             auto state = kept.at(slot, head).tile(width, columns).load(0, column);
-            auto result = zeros<float>(chunk, columns);
-            if constexpr (std::same_as<T, U>)
-              result = dot(query, state, result, Precision::ieee);
-            else
-              result = dot(cast<float>(query), state, result, statePrecision<T>);
+            auto result = rangedDot<T>(query, state, zeros<float>(chunk, columns));
             result *= expand(decays.fromStart * factors(query, config) * scale, 1);
             auto values = sequence.rows(v, head).tile(chunk, columns);
             if (config.corrects) {

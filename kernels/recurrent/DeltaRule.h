@@ -115,14 +115,20 @@ template <class T> Tile<float> factors(const Tile<T> &rows, const DeltaConfig &c
 template <class T>
 constexpr Precision statePrecision = std::same_as<T, float> ? Precision::ieee : Precision::tf32;
 
-// The product of rows of the inputs with a state or its gradient. bfloat16 has the range of a
-// state, half does not.
+// How states and gradients enter products: bfloat16 has their range, half does not.
+template <class T> using Ranged = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
+
+// The product of two matrices for inputs of type T, of which one is a state or a gradient.
+template <class T, class A, class B>
+Tile<float> rangedDot(const Tile<A> &a, const Tile<B> &b, const Tile<float> &acc) {
+  return dot(cast<Ranged<T>>(a), cast<Ranged<T>>(b), acc,
+             std::same_as<T, bfloat16> ? Precision::ieee : statePrecision<T>);
+}
+
+// That of rows of the inputs with a state or its gradient.
 template <class T>
 Tile<float> withState(const Tile<T> &rows, const Tile<float> &state, const Tile<float> &acc) {
-  if constexpr (std::same_as<T, bfloat16>)
-    return dot(rows, cast<bfloat16>(state), acc, Precision::ieee);
-  else
-    return dot(cast<float>(rows), state, acc, statePrecision<T>);
+  return rangedDot<T>(rows, state, acc);
 }
 
 // A float matrix as the sum of two of T's digits each, the first cut off, which is cheaper than

@@ -47,7 +47,7 @@ Kernel stateGradients{
     "delta_rule_state_gradients",
     [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> g,
        View<const std::int32_t, 1> starts, View<const T, 4> output, View<const T, 4> reads,
-       View<const float, 4> last, View<T, 4> added, View<float, 4> gradients,
+       View<const float, 4> last, View<T, 4> added, View<Ranged<T>, 4> gradients,
        View<float, 4> initial, Float scale, const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto column = program_id(0), head = program_id(1), one = program_id(2);
@@ -68,7 +68,7 @@ Kernel stateGradients{
         auto to = added.at(slot, head).tile(chunk, columns);
         const Decays decays(logs, number, config);
         auto late = expand(decays.toEnd * factors(key, config), 1);
-        gradients.at(slot, head).tile(width, columns).store(0, column, gradient);
+        gradients.at(slot, head).tile(width, columns).store(0, column, cast<Ranged<T>>(gradient));
         auto all = cast<T>(cast<float>(to.load(0, column)) +
                            late * withState(key, gradient, zeros<float>(chunk, columns)));
         to.store(0, column, all);
@@ -96,122 +96,143 @@ Tile<float> beforeNorm(const Tile<float> &gradient, const Tile<T> &rows, const T
   return (gradient - normal * expand(sum(gradient * normal, 1), 1)) * each;
 }
 
-// Of one chunk and a head of the keys: all heads of the values that share it, one after another.
-template <class T>
+// Of one chunk and a head of the values: dq and dk are this head's share, as [B, T, Hv, K].
+template <class T, class Out>
 Kernel chunkGradients{
     "delta_rule_gradients",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> beta,
        View<const float, 3> g, View<const std::int32_t, 1> starts, View<const T, 4> output,
-       View<const T, 5> added, View<const float, 4> inverses, View<const float, 5> kept,
-       View<T, 4> dq, View<T, 4> dk, View<T, 4> dv, View<float, 3> dbeta, View<float, 3> dg,
+       View<const T, 5> added, View<const float, 4> inverses, View<const Ranged<T>, 5> kept,
+       View<Out, 4> dq, View<Out, 4> dk, View<T, 4> dv, View<float, 3> dbeta, View<float, 3> dg,
        Float scale, const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
-      auto slot = program_id(0), shared = program_id(1);
-      auto group = v.extent(2) / k.extent(2);
+      auto slot = program_id(0), head = program_id(1), shared = head / (v.extent(2) / k.extent(2));
       withChunk(
           starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
             auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
                  key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
             auto queryFactor = factors(query, config), keyFactor = factors(key, config);
-            auto wideQuery = cast<float>(query) * expand(queryFactor, 1),
-                 wideKey = cast<float>(key) * expand(keyFactor, 1);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
             const auto square = zeros<float>(chunk, chunk), rows = zeros<float>(chunk, width);
-            auto scores = dot(query, trans(key), square, Precision::ieee) * expand(queryFactor, 1) *
-                          expand(keyFactor, 0);
-            auto dQuery = rows, dKey = rows;
-            for (auto member : range(0, group)) {
-              auto head = shared * group + member;
-              auto logs = sequence.numbers(g, head);
-              const Decays decays(logs, number, config);
-              auto between = decays.between(), fromStart = expand(decays.fromStart, 1),
-                   toEnd = expand(decays.toEnd, 1);
-              auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
-              Tile<float> inverse;
-              if (config.corrects)
-                inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
-              auto before = kept.at(0, slot, head).tile(width, columns),
-                   after = kept.at(1, slot, head).tile(width, columns);
-              auto news = added.at(0, slot, head).tile(chunk, columns),
-                   ofNews = added.at(config.corrects ? 1 : 0, slot, head).tile(chunk, columns);
-              auto from = sequence.rows(v, head).tile(chunk, columns),
-                   outs = sequence.rows(output, head).tile(chunk, columns);
-              auto to = sequence.rows(dv, head).tile(chunk, columns);
-              // Gradients of the scores and of the triangle, of beta, and of the sums of
-              // logarithms at steps (`early` by the state before the chunk, `late` by the one
-              // after).
-              auto ofScores = square, ofTriangle = square;
-              auto ofBeta = zeros<float>(chunk), early = zeros<float>(chunk),
-                   late = zeros<float>(chunk);
-              auto both = zeros<float>(width);
-              for (auto column : range(0, cdiv(v.extent(3), columns))) {
-                auto out = cast<float>(outs.load(number, column)),
-                     value = cast<float>(from.load(number, column));
-                auto state = before.load(0, column), slope = after.load(0, column);
-                // Of what the steps would add without a state, and what they do add.
-                auto right = cast<float>(ofNews.load(0, column));
-                auto fresh = value * expand(strength, 1);
-                if (config.corrects) {
-                  right = dot(inverse, right, zeros<float>(chunk, columns), statePrecision<T>);
-                  fresh = cast<float>(news.load(0, column));
-                }
-                auto ofValue = right * expand(strength, 1);
-                if (config.D)
-                  ofValue += cast<float>(to.load(number, column));
-                to.store(number, column, ofValue);
-                ofBeta += sum(right * value, 1);
-                ofScores = dot(out, trans(fresh), ofScores, statePrecision<T>);
-                if (config.corrects)
-                  ofTriangle = dot(right, trans(fresh), ofTriangle, statePrecision<T>);
-                both += sum(state * slope, 1);
-                auto queried =
-                    dot(out, trans(state), rows, statePrecision<T>) * (fromStart * scale);
-                early += sum(queried * wideQuery, 1);
-                dQuery += queried;
-                if (config.corrects) {
-                  auto known = dot(right, trans(state), rows, statePrecision<T>) * fromStart;
-                  auto forgotten = sum(known * wideKey, 1);
-                  ofBeta -= forgotten;
-                  early -= strength * forgotten;
-                  dKey -= known * expand(strength, 1);
-                }
-                auto lasting = dot(fresh, trans(slope), rows, statePrecision<T>) * toEnd;
-                late += sum(lasting * wideKey, 1);
-                dKey += lasting;
-              }
-              auto pairs = where(i >= j, ofScores * between * scale, 0.0f);
-              auto weights = pairs * scores;
-              dQuery = dot(pairs, wideKey, dQuery, statePrecision<T>);
-              dKey = dot(trans(pairs), wideQuery, dKey, statePrecision<T>);
+            auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
+            Tile<float> inverse;
+            if (config.corrects)
+              inverse = trans(inverses.at(slot, head).tile(chunk, chunk).load(0, 0));
+            auto before = kept.at(0, slot, head).tile(width, columns),
+                 after = kept.at(1, slot, head).tile(width, columns);
+            auto news = added.at(0, slot, head).tile(chunk, columns),
+                 ofNews = added.at(config.corrects ? 1 : 0, slot, head).tile(chunk, columns);
+            auto from = sequence.rows(v, head).tile(chunk, columns),
+                 outs = sequence.rows(output, head).tile(chunk, columns);
+            auto to = sequence.rows(dv, head).tile(chunk, columns);
+            // Sums over the columns: gradients of the scores, of the triangle and of beta, and
+            // what the state before the chunk is for queries and for keys, and the gradient of
+            // the one after for keys.
+            auto ofScores = square, ofTriangle = square;
+            auto queried = rows, known = rows, lasting = rows;
+            auto ofBeta = zeros<float>(chunk);
+            auto both = zeros<float>(width);
+            for (auto column : range(0, cdiv(v.extent(3), columns))) {
+              auto out = outs.load(number, column), value = from.load(number, column);
+              auto state = before.load(0, column), slope = after.load(0, column);
+              // What the steps add, and the gradient of what they would add without a state;
+              // without corrections the former is the values, times beta.
+              auto fresh = config.corrects ? news.load(0, column) : value,
+                   slopes = ofNews.load(0, column);
+              auto right = config.corrects ? withRows(inverse, slopes, zeros<float>(chunk, columns))
+                                           : cast<float>(slopes);
+              auto ofValue = right * expand(strength, 1);
+              if (config.D)
+                ofValue += cast<float>(to.load(number, column));
+              to.store(number, column, ofValue);
+              ofBeta += sum(right * cast<float>(value), 1);
+              both += sum(cast<float>(state) * cast<float>(slope), 1);
+              ofScores = rangedDot<T>(out, trans(fresh), ofScores);
+              queried = rangedDot<T>(out, trans(state), queried);
+              lasting = rangedDot<T>(fresh, trans(slope), lasting);
               if (config.corrects) {
-                auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
-                            expand(keyFactor, 0);
-                auto triangle = where(i > j, -ofTriangle * between, 0.0f);
-                ofBeta += sum(triangle * like, 1);
-                triangle *= expand(strength, 1);
-                dKey = dot(triangle, wideKey, dKey, statePrecision<T>);
-                dKey = dot(trans(triangle), wideKey, dKey, statePrecision<T>);
-                weights += triangle * like;
-              }
-              if (config.beta)
-                sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
-              if (config.g) {
-                // A step's decay weighs on what passes it: from an earlier step, or the state
-                // before the chunk, to the step itself, a later one or the state after the
-                // chunk.
-                auto passing = where(i > j, cumsum(where(i > j, weights, 0.0f), 0, true), 0.0f);
-                auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
-                           decays.whole * sum(both, 0);
-                sequence.numbers(dg, head).tile(chunk).store(number, all);
+                ofTriangle = rangedDot<T>(right, trans(fresh), ofTriangle);
+                known = rangedDot<T>(right, trans(state), known);
               }
             }
-            sequence.rows(dq, shared)
+            auto logs = sequence.numbers(g, head);
+            const Decays decays(logs, number, config);
+            auto between = decays.between();
+            const auto alongQuery = [&](const Tile<float> &x) {
+              return sum(x * cast<float>(query), 1) * queryFactor;
+            };
+            const auto alongKey = [&](const Tile<float> &x) {
+              return sum(x * cast<float>(key), 1) * keyFactor;
+            };
+            queried *= expand(decays.fromStart * scale, 1);
+            lasting *= expand(config.corrects ? decays.toEnd : decays.toEnd * strength, 1);
+            if (!config.corrects)
+              ofScores *= expand(strength, 0);
+            // Gradients of the sums of logarithms at steps: by the state before the chunk, and
+            // by the one after.
+            auto early = alongQuery(queried), late = alongKey(lasting);
+            auto dQuery = queried, dKey = lasting;
+            if (config.corrects) {
+              known *= expand(decays.fromStart, 1);
+              auto forgotten = alongKey(known);
+              ofBeta -= forgotten;
+              early -= strength * forgotten;
+              dKey -= known * expand(strength, 1);
+            }
+            auto pairs = where(i >= j, ofScores * between * scale, 0.0f);
+            // With the factors of the rows that they multiply.
+            auto forQuery = pairs * expand(keyFactor, 0), forKey = pairs * expand(queryFactor, 1);
+            auto weights =
+                forQuery * dot(query, trans(key), square, Precision::ieee) * expand(queryFactor, 1);
+            dQuery = rangedDot<T>(forQuery, key, dQuery);
+            dKey = rangedDot<T>(trans(forKey), query, dKey);
+            if (config.corrects) {
+              auto like = dot(key, trans(key), square, Precision::ieee) * expand(keyFactor, 1) *
+                          expand(keyFactor, 0);
+              auto triangle = where(i > j, -ofTriangle * between, 0.0f);
+              ofBeta += sum(triangle * like, 1);
+              triangle *= expand(strength, 1);
+              weights += triangle * like;
+              dKey = rangedDot<T>((triangle + trans(triangle)) * expand(keyFactor, 0), key, dKey);
+            }
+            if (config.beta)
+              sequence.numbers(dbeta, head).tile(chunk).store(number, ofBeta);
+            if (config.g) {
+              // A step's decay weighs on what passes it: from an earlier step, or the state
+              // before the chunk, to the step itself, a later one or the state after the
+              // chunk.
+              auto passing = where(i > j, cumsum(where(i > j, weights, 0.0f), 0, true), 0.0f);
+              auto all = sum(passing, 1) + cumsum(early, 0, true) + sumBefore(late) +
+                         decays.whole * sum(both, 0);
+              sequence.numbers(dg, head).tile(chunk).store(number, all);
+            }
+            sequence.rows(dq, head)
                 .tile(chunk, width)
                 .store(number, 0, beforeNorm(dQuery, query, queryFactor, config));
-            sequence.rows(dk, shared)
+            sequence.rows(dk, head)
                 .tile(chunk, width)
                 .store(number, 0, beforeNorm(dKey, key, keyFactor, config));
           });
+    }};
+
+// Sums over the heads that share one of the keys: of shares [2, B, T, Hv, K] dq and dk.
+template <class T>
+Kernel sharedSums{
+    "delta_rule_shared_gradients",
+    [](View<const float, 5> shares, View<T, 4> dq, View<T, 4> dk, const DeltaConfig &config) {
+      const int chunk = config.chunk, width = config.width;
+      auto blocks = cdiv(dq.extent(1), chunk);
+      auto block = program_id(0) % blocks, batch = program_id(0) / blocks, shared = program_id(1);
+      auto group = shares.extent(3) / dq.extent(2);
+      for (int which = 0; which < 2; ++which) {
+        auto total = zeros<float>(chunk, width);
+        for (auto member : range(0, group))
+          total += shares.at(which, batch)
+                       .fix(1, shared * group + member)
+                       .tile(chunk, width)
+                       .load(block, 0);
+        (which ? dk : dq).at(batch).fix(1, shared).tile(chunk, width).store(block, 0, total);
+      }
     }};
 
 // What D and z take: from do and o without z to the gradient of that (`output`), dz, what v gets by
@@ -281,11 +302,11 @@ void apply(Use &use) {
   const auto inverses = corrects ? use.workspace<float, 4>({call.slots, call.heads, chunk, chunk})
                                  : noTensor<float, 4>(),
              last = use.workspace<float, 4>({call.count, call.heads, call.k, call.v});
-  // The states before the chunks, and the gradients of those after them; what steps add, and its
-  // gradients.
-  const auto kept = use.workspace<float, 5>({2, call.slots, call.heads, call.k, call.v});
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k");
+    // The states before the chunks, and the gradients of those after them; what steps add, and its
+    // gradients.
+    const auto kept = use.workspace<Ranged<T>, 5>({2, call.slots, call.heads, call.k, call.v});
     const auto values =
         use.workspace<T, 5>({corrects ? 2 : 1, call.slots, call.heads, chunk, call.v});
     const auto added = recurrence::oneOf(values, corrects ? 1 : 0);
@@ -299,9 +320,20 @@ void apply(Use &use) {
         call.g, call.starts, output, reads, use.tensor<float, 4>("dfinal_state"), added,
         recurrence::oneOf(kept, 1), use.tensor<float, 4>("dinitial_state"), call.scale,
         call.states);
-    use(chunkGradients<T>, Grid(call.slots, use.call.extent("Hk")), q, k, use.tensor<T, 4>("v"),
-        call.beta, call.g, call.starts, output, values, inverses, kept, use.tensor<T, 4>("dq"),
-        use.tensor<T, 4>("dk"), use.tensor<T, 4>("dv"), dbeta, dg, call.scale, call.wide);
+    const auto dq = use.tensor<T, 4>("dq"), dk = use.tensor<T, 4>("dk");
+    const auto launchGradients = [&]<class Out>(const Tensor<Out, 4> &ofQueries,
+                                                const Tensor<Out, 4> &ofKeys) {
+      use(chunkGradients<T, Out>, Grid(call.slots, call.heads), q, k, use.tensor<T, 4>("v"),
+          call.beta, call.g, call.starts, output, values, inverses, kept, ofQueries, ofKeys,
+          use.tensor<T, 4>("dv"), dbeta, dg, call.scale, call.wide);
+    };
+    if (use.extent("Hk") == call.heads)
+      return launchGradients(dq, dk);
+    const auto shares =
+        use.workspace<float, 5>({2, use.extent("B"), use.extent("T"), call.heads, call.k});
+    launchGradients(recurrence::oneOf(shares, 0), recurrence::oneOf(shares, 1));
+    use(sharedSums<T>, Grid(use.extent("B") * ceilDiv(use.extent("T"), chunk), use.extent("Hk")),
+        shares, dq, dk, call.wide);
   });
   // Lengths of steps are of the same input.
   const bool ofSteps = strengths.form == GateForm::step;
