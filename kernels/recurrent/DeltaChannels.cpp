@@ -8,7 +8,7 @@
 // steps the later half meets the earlier one, each decayed from or to the end of the latter. Every
 // decay is then the exponential of a sum over the steps in between. K beyond 256 is refused. A NaN
 // or an infinity of a step may reach the earlier steps of its chunk.
-#include "kernels/recurrent/DeltaRule.h"
+#include "kernels/recurrent/DeltaChannels.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 
@@ -16,65 +16,6 @@ using namespace sectile;
 using namespace sectile::delta;
 
 namespace {
-
-// Logarithms of the decays of some steps and channels.
-class Logs {
-public:
-  Logs(const View<const float, 2> &g, const Int &number, int block, const DeltaConfig &config)
-      : config(config), g(g), number(number), block(block) {}
-
-  // Of each of the chunk's steps, or with `shift` 1 of the one after it, with -1 of that before.
-  Tile<float> of(const Int &part, int shift = 0) const {
-    if (!config.gk)
-      return zeros<float>(config.chunk, block);
-    return g.tile(config.chunk, block).load_at(number * config.chunk + shift, part * block);
-  }
-
-  // Sums within blocks of `size` steps up to each step.
-  Tile<float> upTo(const Tile<float> &each, int size) const {
-    return size == 1 ? each : sums(each, size, false);
-  }
-  // The same without the step itself, of what of(part, -1) gives.
-  Tile<float> before(const Tile<float> &earlier, int size) const {
-    if (size == 1)
-      return zeros<float>(config.chunk, block);
-    return sums(where((steps() & (size - 1)) == 0, 0.0f, earlier), size, false);
-  }
-  // From the step after each to the block's end, of what of(part, 1) gives.
-  Tile<float> after(const Tile<float> &later, int size) const {
-    if (size == 1)
-      return zeros<float>(config.chunk, block);
-    return sums(where((steps() & (size - 1)) == size - 1, 0.0f, later), size, true);
-  }
-
-private:
-  Tile<Index> steps() const { return expand(arange(0, config.chunk), 1); }
-  Tile<float> sums(const Tile<float> &each, int size, bool reverse) const {
-    return reshape(cumsum(reshape(each, config.chunk / size, size, block), 1, reverse),
-                   config.chunk, block);
-  }
-
-  DeltaConfig config;
-  View<const float, 2> g;
-  Int number;
-  int block;
-};
-
-// What two sets of rows have in common, by pairs of steps: [chunk, chunk].
-template <class T> Tile<float> common(const Tile<float> &a, const Tile<float> &b, int chunk) {
-  return dot(a, trans(b), zeros<float>(chunk, chunk), statePrecision<T>);
-}
-
-// What the first launch leaves of each chunk [slots, Hv, chunk, K], one after another: queries on
-// the state before the chunk; the rows that carry what steps add, and those that carry v, to its
-// end; and what steps take of the state before it.
-struct Places {
-  int queries = 0, ofAdded = 1, ofValues, reads;
-
-  explicit Places(const DeltaConfig &config)
-      : ofValues(config.corrects ? 2 : 1), reads(ofValues + config.direct) {}
-  int count(const DeltaConfig &config) const { return reads + config.corrects; }
-};
 
 // Of each chunk what the states and outputs need of it, decays included: `rows` in these places,
 // what its steps add without a state (`values` [B, T, Hv, V]), how much of the state before it
@@ -85,7 +26,7 @@ Kernel channelChunks{
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const T, 4> a,
        View<const T, 4> b, View<const float, 3> beta, View<const float, 4> g,
        View<const std::int32_t, 1> starts, View<T, 4> values, View<T, 5> rows, View<T, 5> scores,
-       View<float, 3> whole, Float scale, const DeltaConfig &config) {
+       View<float, 4> inverses, View<float, 3> whole, Float scale, const DeltaConfig &config) {
       // Of rwkv7 what is read and written are arrays of their own.
       const bool isApart = config.corrects && config.direct;
       // More channels at once than these leave too few registers for the pairs of steps.
@@ -167,12 +108,16 @@ Kernel channelChunks{
             if (isApart) {
               inverse = Inverse<T>(zeros<float>(chunk, chunk) - triangle, chunk)();
               ofReads = zeros<float>(chunk, chunk) - inverse;
-              ofNews =
-                  ofBlocks<T>(inverse, ofKeys * expand(strength, 0), zeros<float>(chunk, chunk));
+              ofKeys *= expand(strength, 0);
+              if (config.backward)
+                scores.at(2, slot, head).tile(chunk, chunk).store(0, 0, ofKeys);
+              ofNews = ofBlocks<T>(inverse, ofKeys, zeros<float>(chunk, chunk));
             } else {
               inverse = Inverse<T>(triangle * expand(strength, 1), chunk)();
               ofReads = ofNews = inverse * expand(strength, 0);
             }
+            if (config.backward)
+              inverses.at(slot, head).tile(chunk, chunk).store(0, 0, inverse);
             for (auto part : range(0, parts)) {
               auto reader = wide(isApart ? a : k, part);
               if (isApart)
@@ -261,33 +206,69 @@ Kernel channelOutputs{
           });
     }};
 
+} // namespace
+
+template <class T, class U>
+ChannelChunks<T>
+delta::launchChannelStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
+                           const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
+                           const Tensor<U, 4> &kept, const Tensor<float, 4> &last) {
+  const std::int64_t slots = call.slots, heads = call.heads, chunk = call.states.chunk;
+  const bool corrects = call.states.corrects, isRwkv = corrects && call.states.direct;
+  const Places places(call.states);
+  const std::int64_t pairs = corrects + call.states.direct + (isRwkv && call.states.backward);
+  const ChannelChunks<T> chunks{
+      use.workspace<T, 5>({places.count(call.states), slots, heads, chunk, call.k}),
+      use.workspace<T, 5>({pairs, slots, heads, chunk, chunk}),
+      use.workspace<float, 3>({slots, heads, call.k}), added};
+  const auto v = use.tensor<T, 4>("v");
+  use(channelChunks<T>, Grid(slots, heads), use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), v,
+      isRwkv ? use.tensor<T, 4>("a") : noTensor<T, 4>(),
+      isRwkv ? use.tensor<T, 4>("b") : noTensor<T, 4>(), call.beta, call.gk, call.starts, values,
+      chunks.rows, chunks.scores, inverses, chunks.whole, call.scale, call.wide);
+  use(channelStates<T, U>, Grid(ceilDiv(call.v, call.states.columns), heads, call.count), v,
+      call.starts, chunks.rows, values, chunks.added, chunks.whole,
+      use.tensor<float, 4>("initial_state"), kept, last, call.states);
+  return chunks;
+}
+
+template <class T, class U>
+void delta::launchChannelOutputs(Use &use, const DeltaCall &call, const ChannelChunks<T> &chunks,
+                                 const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated) {
+  DeltaConfig config = call.wide;
+  config.z = config.z && gated;
+  use(channelOutputs<T, U>, Grid(call.slots * ceilDiv(call.v, config.columns), call.heads),
+      use.tensor<T, 4>("v"), call.starts, chunks.rows, chunks.scores, chunks.added, kept,
+      use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o, config);
+}
+
+#define INSTANTIATE(T, U)                                                                          \
+  template ChannelChunks<T> delta::launchChannelStates(                                            \
+      Use &, const DeltaCall &, const Tensor<T, 4> &, const Tensor<T, 4> &,                        \
+      const Tensor<float, 4> &, const Tensor<U, 4> &, const Tensor<float, 4> &);                   \
+  template void delta::launchChannelOutputs(Use &, const DeltaCall &, const ChannelChunks<T> &,    \
+                                            const Tensor<U, 4> &, const Tensor<T, 4> &, bool);
+INSTANTIATE(half, float)
+INSTANTIATE(bfloat16, bfloat16)
+INSTANTIATE(bfloat16, float)
+INSTANTIATE(float, float)
+#undef INSTANTIATE
+
+namespace {
+
 void apply(Use &use) {
   const DeltaCall call(use);
-  const std::int64_t slots = call.slots, heads = call.heads, chunk = call.states.chunk;
-  const bool corrects = call.states.corrects;
-  const int writes = corrects + call.states.direct;
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     // bfloat16 has the range of a state, half does not.
     using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto kept = use.workspace<U, 4>({slots, heads, call.k, call.v});
-    const auto rows = use.workspace<T, 5>(
-                   {Places(call.states).count(call.states), slots, heads, chunk, call.k}),
-               scores = use.workspace<T, 5>({writes, slots, heads, chunk, chunk});
-    const auto added =
-        corrects ? use.workspace<T, 4>({slots, heads, chunk, call.v}) : noTensor<T, 4>();
-    const auto whole = use.workspace<float, 3>({slots, heads, call.k});
-    const auto q = use.tensor<T, 4>("q"), v = use.tensor<T, 4>("v"), o = use.tensor<T, 4>("o");
-    const bool isRwkv = ruleOf(use.call) == "rwkv7";
-    use(channelChunks<T>, Grid(slots, heads), q, use.tensor<T, 4>("k"), v,
-        isRwkv ? use.tensor<T, 4>("a") : noTensor<T, 4>(),
-        isRwkv ? use.tensor<T, 4>("b") : noTensor<T, 4>(), call.beta, call.gk, call.starts, o, rows,
-        scores, whole, call.scale, call.wide);
-    use(channelStates<T, U>, Grid(ceilDiv(call.v, call.states.columns), heads, call.count), v,
-        call.starts, rows, o, added, whole, use.tensor<float, 4>("initial_state"), kept,
-        use.tensor<float, 4>("final_state"), call.states);
-    use(channelOutputs<T, U>, Grid(slots * ceilDiv(call.v, call.wide.columns), heads), v,
-        call.starts, rows, scores, added, kept, use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o,
-        call.wide);
+    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto o = use.tensor<T, 4>("o");
+    auto added = noTensor<T, 4>();
+    if (call.states.corrects)
+      added = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});
+    const auto chunks = launchChannelStates(use, call, o, added, noTensor<float, 4>(), kept,
+                                            use.tensor<float, 4>("final_state"));
+    launchChannelOutputs(use, call, chunks, kept, o, true);
   });
 }
 
@@ -336,7 +317,8 @@ std::vector<OptionRow> optionsByChannel(const char *rules, const char *rulesDoc,
   return rows;
 }
 
-void completeByChannel(KernelSpec &spec) {
+void completeByChannel(KernelSpec &spec, bool isRwkv) {
+  addInputsByChannel(spec, isRwkv);
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
@@ -350,28 +332,10 @@ void completeByChannel(KernelSpec &spec) {
 
 } // namespace
 
-KernelSpec sectile::kdaSpec() {
-  KernelSpec spec;
-  spec.name = "kda";
-  spec.summary = "the delta rule with a decay for each channel (Kimi Delta Attention), or gated "
-                 "linear attention, by chunks: S = diag(e^g) S, u = beta (v - S^T k), S = S + k "
-                 "u^T at each step, o = scale S^T q";
-  spec.add_arguments(inputsByChannel());
-  spec.add_options(optionsByChannel("rule: delta|add = delta",
-                                    "a step adds beta (v - S^T k) or beta v",
-                                    "of the queries; 1/sqrt(K) if not given"));
-  completeByChannel(spec);
-  return spec;
-}
-
-KernelSpec sectile::rwkv7Spec() {
-  KernelSpec spec;
-  spec.name = "rwkv7";
-  spec.summary = "RWKV-7 by chunks: S = diag(e^g) S + b (a^T S) + beta k v^T at each step, "
-                 "o = scale S^T q";
+void delta::addInputsByChannel(KernelSpec &spec, bool isRwkv) {
   for (const ArgumentRow &row : inputsByChannel()) {
     spec.add_arguments({row});
-    if (row.text.starts_with("v:"))
+    if (isRwkv && row.text.starts_with("v:"))
       spec.add_arguments(
           {{"a: [B, T, Hk, K] like q",
             "what a step reads of the state before it",
@@ -380,8 +344,13 @@ KernelSpec sectile::rwkv7Spec() {
             "where it writes that; the state stays bounded if diag(e^g) + b a^T lengthens nothing",
             {.sample = sampleKeys}}});
   }
+  if (!isRwkv) {
+    spec.add_options(optionsByChannel("rule: delta|add = delta",
+                                      "a step adds beta (v - S^T k) or beta v",
+                                      "of the queries; 1/sqrt(K) if not given"));
+    return;
+  }
   spec.add_options(optionsByChannel(nullptr, "", "of the queries; 1 if not given"));
-  completeByChannel(spec);
   // So that b a^T shrinks the state, as in the model.
   spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
     std::vector<double> values = inputs[call.index("a")].to_double();
@@ -389,5 +358,23 @@ KernelSpec sectile::rwkv7Spec() {
       values[i] *= -static_cast<double>(1 + i % 7) / 8;
     inputs[call.index("b")].assign(values);
   };
+}
+
+KernelSpec sectile::kdaSpec() {
+  KernelSpec spec;
+  spec.name = "kda";
+  spec.summary = "the delta rule with a decay for each channel (Kimi Delta Attention), or gated "
+                 "linear attention, by chunks: S = diag(e^g) S, u = beta (v - S^T k), S = S + k "
+                 "u^T at each step, o = scale S^T q";
+  completeByChannel(spec, false);
+  return spec;
+}
+
+KernelSpec sectile::rwkv7Spec() {
+  KernelSpec spec;
+  spec.name = "rwkv7";
+  spec.summary = "RWKV-7 by chunks: S = diag(e^g) S + b (a^T S) + beta k v^T at each step, "
+                 "o = scale S^T q";
+  completeByChannel(spec, true);
   return spec;
 }

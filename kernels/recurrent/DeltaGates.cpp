@@ -75,7 +75,23 @@ Kernel gates{"delta_rule_gates",
                    .store(block, head, formed(raw, least, most, config) * factor);
              }};
 
-// Of one head, by channels of the keys, which take the place of heads in the configuration.
+// The same of one head, by channels of the keys, which take the place of heads in the
+// configuration.
+template <class T>
+Raw channelsOf(const View<const T, 4> &x, const View<const float, 1> &logs,
+               const View<const float, 2> &bias, const Int &batch, const Int &block,
+               const Int &head, const Int &channel, const GateConfig &config) {
+  Raw raw{zeros<float>(config.steps, config.heads), full<float>(1, 1, config.heads)};
+  if (config.x)
+    raw.value =
+        cast<float>(x.at(batch).fix(1, head).tile(config.steps, config.heads).load(block, channel));
+  if (config.a_log)
+    raw.speed *= exp(load(logs.ptr() + cast<std::int64_t>(head) * logs.stride(0)));
+  if (config.dt_bias)
+    raw.value += expand(bias.at(head).tile(config.heads).load(channel), 0);
+  return raw;
+}
+
 template <class T>
 Kernel channelGates{
     "delta_rule_channel_gates",
@@ -84,18 +100,43 @@ Kernel channelGates{
       auto blocks = cdiv(y.extent(3), config.heads);
       auto block = program_id(0) / blocks, channel = program_id(0) % blocks, head = program_id(1),
            batch = program_id(2);
-      const auto of = [&](const auto &all) {
-        return all.at(batch).fix(1, head).tile(config.steps, config.heads);
-      };
-      Raw raw{zeros<float>(config.steps, config.heads), full<float>(1, 1, config.heads)};
-      if (config.x)
-        raw.value = cast<float>(of(x).load(block, channel));
-      if (config.a_log)
-        raw.speed *= exp(load(logs.ptr() + cast<std::int64_t>(head) * logs.stride(0)));
-      if (config.dt_bias)
-        raw.value += expand(bias.at(head).tile(config.heads).load(channel), 0);
-      of(y).store(block, channel, formed(raw, least, most, config) * factor);
+      const auto raw = channelsOf(x, logs, bias, batch, block, head, channel, config);
+      y.at(batch)
+          .fix(1, head)
+          .tile(config.steps, config.heads)
+          .store(block, channel, formed(raw, least, most, config) * factor);
     }};
+
+// What the gradient `of` what the form makes gives to the sum that the form is of, and to A_log.
+// With GateConfig::both `ofLengths` is the gradient of steps' lengths.
+struct RawGradient {
+  Tile<float> of, ofLogs;
+};
+RawGradient throughForm(const Raw &raw, Tile<float> gradient, const Tile<float> &ofLengths,
+                        const Float &least, const Float &most, const GateConfig &config) {
+  const auto &[value, speed] = raw;
+  auto ofLogs = zeros<float>(config.steps, config.heads);
+  if (config.form == GateForm::sigmoid) {
+    gradient *= sigmoid(value) * sigmoid(-value);
+  } else if (config.form == GateForm::softplus) {
+    const auto length = lengths(value, least, most, config);
+    gradient *= speed;
+    ofLogs = gradient * length;
+    if (config.both)
+      gradient += ofLengths;
+    gradient *= sigmoid(value);
+    if (config.limited) {
+      const auto free = activate(Activation::softplus, value);
+      gradient = where((free < least) | (free > most), 0.0f, gradient);
+    }
+  } else if (config.form == GateForm::bounded) {
+    const auto fast = speed * value;
+    gradient *= sigmoid(fast) * sigmoid(-fast);
+    ofLogs = gradient * fast;
+    gradient *= speed;
+  }
+  return {gradient, ofLogs};
+}
 
 // dx, and sums over the program's steps for A_log and dt_bias: parts [2, programs, Hv].
 template <class T>
@@ -106,30 +147,17 @@ Kernel gateGradients{
        View<float, 3> parts, Float factor, Float least, Float most, const GateConfig &config) {
       auto heads = cdiv(dy.extent(2), config.heads), blocks = cdiv(dy.extent(1), config.steps);
       auto block = program_id(0) / heads, head = program_id(0) % heads, batch = program_id(1);
-      const auto [value, speed] = rawOf(x, logs, bias, batch, block, head, config);
-      auto gradient = dy.at(batch).tile(config.steps, config.heads).load(block, head) * factor;
-      auto ofLogs = zeros<float>(config.steps, config.heads);
-      if (config.form == GateForm::sigmoid) {
-        gradient *= sigmoid(value) * sigmoid(-value);
-      } else if (config.form == GateForm::softplus) {
-        const auto length = lengths(value, least, most, config);
-        gradient *= speed;
-        ofLogs = gradient * length;
-        if (config.both)
-          gradient += lengthGradient.at(batch).tile(config.steps, config.heads).load(block, head);
-        gradient *= sigmoid(value);
-        if (config.limited) {
-          const auto free = activate(Activation::softplus, value);
-          gradient = where((free < least) | (free > most), 0.0f, gradient);
-        }
-      } else if (config.form == GateForm::bounded) {
-        const auto fast = speed * value;
-        gradient *= sigmoid(fast) * sigmoid(-fast);
-        ofLogs = gradient * fast;
-        gradient *= speed;
-      }
+      const auto of = [&](const auto &all) {
+        return all.at(batch).tile(config.steps, config.heads);
+      };
+      auto ofLengths = zeros<float>(config.steps, config.heads);
+      if (config.both)
+        ofLengths = of(lengthGradient).load(block, head);
+      const auto [gradient, ofLogs] =
+          throughForm(rawOf(x, logs, bias, batch, block, head, config),
+                      of(dy).load(block, head) * factor, ofLengths, least, most, config);
       if (config.x)
-        dx.at(batch).tile(config.steps, config.heads).store(block, head, gradient);
+        of(dx).store(block, head, gradient);
       if (config.form == GateForm::softplus || config.form == GateForm::bounded) {
         auto place = batch * blocks + block;
         parts.at(0, place).tile(config.heads).store(head, sum(ofLogs, 0));
@@ -137,14 +165,44 @@ Kernel gateGradients{
       }
     }};
 
+// The same by channels: sums for A_log [programs, Hv], where programs of a head's channels are
+// neighbours, and for dt_bias [B * blocks of steps, Hv, K].
+template <class T>
+Kernel channelGateGradients{
+    "delta_rule_channel_gate_gradients",
+    [](View<const T, 4> x, View<const float, 1> logs, View<const float, 2> bias,
+       View<const float, 4> dy, View<T, 4> dx, View<float, 2> ofLogs, View<float, 3> ofBias,
+       Float factor, Float least, Float most, const GateConfig &config) {
+      auto columns = cdiv(dy.extent(3), config.heads), blocks = cdiv(dy.extent(1), config.steps);
+      auto block = program_id(0) / columns, channel = program_id(0) % columns, head = program_id(1),
+           batch = program_id(2);
+      const auto of = [&](const auto &all) {
+        return all.at(batch).fix(1, head).tile(config.steps, config.heads);
+      };
+      const auto raw = channelsOf(x, logs, bias, batch, block, head, channel, config);
+      const auto [gradient, forLogs] =
+          throughForm(raw, of(dy).load(block, channel) * factor,
+                      zeros<float>(config.steps, config.heads), least, most, config);
+      if (config.x)
+        of(dx).store(block, channel, gradient);
+      if (config.form == GateForm::softplus || config.form == GateForm::bounded) {
+        auto place = batch * blocks + block;
+        ofLogs.at(place * columns + channel)
+            .tile(1)
+            .store(head, full<float>(sum(sum(forLogs, 0), 0), 1));
+        ofBias.at(place, head).tile(config.heads).store(channel, sum(gradient, 0));
+      }
+    }};
+
+// Sums over the first axis.
 Kernel gateSums{"delta_rule_gate_sums",
-                [](View<const float, 2> parts, View<float, 1> sums, const GateConfig &config) {
-                  auto head = program_id(0);
-                  auto from = parts.tile(config.steps, config.heads);
+                [](View<const float, 3> parts, View<float, 2> sums, const GateConfig &config) {
+                  auto at = program_id(0), row = program_id(1);
+                  auto from = parts.fix(1, row).tile(config.steps, config.heads);
                   auto total = zeros<float>(config.steps, config.heads);
                   for (auto block : range(0, cdiv(parts.extent(0), config.steps)))
-                    total += from.load(block, head);
-                  sums.tile(config.heads).store(head, sum(total, 0));
+                    total += from.load(block, at);
+                  sums.at(row).tile(config.heads).store(at, sum(total, 0));
                 }};
 
 GateConfig configOf(const Use &use, const GateNumbers &numbers) {
@@ -162,6 +220,11 @@ std::int64_t programs(const Use &use, const GateConfig &config) {
 
 DType typeOf(const Use &use, const GateNumbers &numbers) {
   return use.has(numbers.name) ? use.call.dtype(numbers.name) : DType::float32;
+}
+
+void launchSums(Use &use, const Tensor<float, 3> &parts, const Tensor<float, 2> &sums) {
+  const GateConfig config;
+  use(gateSums, Grid(ceilDiv(sums.extent(1), config.heads), sums.extent(0)), parts, sums, config);
 }
 
 } // namespace
@@ -247,13 +310,18 @@ Tensor<float, 4> delta::channelsInFloat(Use &use, const GateNumbers &numbers) {
   return result;
 }
 
-Tensor<float, 3> delta::gradientOf(Use &use, const GateNumbers &numbers) {
+template <int N> Tensor<float, N> delta::gradientOf(Use &use, const GateNumbers &numbers) {
   if (!numbers.isGiven(use.call))
-    return noTensor<float, 3>();
+    return noTensor<float, N>();
   if (numbers.isPlain(use.call))
-    return use.tensor<float, 3>("d" + std::string(numbers.name));
-  return use.workspace<float, 3>({use.extent("B"), use.extent("T"), use.extent("Hv")});
+    return use.tensor<float, N>("d" + std::string(numbers.name));
+  std::array<std::int64_t, N> extents{use.extent("B"), use.extent("T"), use.extent("Hv")};
+  if constexpr (N == 4)
+    extents[3] = use.extent("K");
+  return use.workspace<float, N>(extents);
 }
+template Tensor<float, 3> delta::gradientOf(Use &, const GateNumbers &);
+template Tensor<float, 4> delta::gradientOf(Use &, const GateNumbers &);
 
 void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 3> &gradient,
                             const Tensor<float, 3> &ofSteps) {
@@ -268,7 +336,8 @@ void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<f
   for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
     use(gateGradients<T>, Grid(programs(use, config), use.extent("B")),
         use.tensor<T, 3>(numbers.name), use.tensor<float, 1>("A_log"),
-        use.tensor<float, 1>("dt_bias"), gradient, config.both ? ofSteps : noTensor<float, 3>(),
+        config.dt_bias ? use.tensor<float, 1>("dt_bias") : noTensor<float, 1>(), gradient,
+        config.both ? ofSteps : noTensor<float, 3>(),
         use.tensor<T, 3>("d" + std::string(numbers.name)), parts, numbers.factor, numbers.least,
         numbers.most, config);
   });
@@ -280,7 +349,36 @@ void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<f
                      use.tensor<float, 1>("d" + std::string(name)));
 }
 
+void delta::launchChannelGradients(Use &use, const GateNumbers &numbers,
+                                   const Tensor<float, 4> &gradient) {
+  if (!numbers.isGiven(use.call) || numbers.isPlain(use.call))
+    return;
+  const GateConfig config = configOf(use, numbers);
+  const std::int64_t batches = use.extent("B"), heads = use.extent("Hv"),
+                     channels = use.extent("K"), blocks = ceilDiv(use.extent("T"), config.steps),
+                     columns = ceilDiv(channels, config.heads);
+  auto ofLogs = noTensor<float, 2>();
+  auto ofBias = noTensor<float, 3>();
+  if (numbers.isGate()) {
+    ofLogs = use.workspace<float, 2>({batches * blocks * columns, heads});
+    ofBias = use.workspace<float, 3>({batches * blocks, heads, channels});
+  }
+  for_dtype<float, half, bfloat16>(typeOf(use, numbers), [&]<class T>(T) {
+    use(channelGateGradients<T>, Grid(blocks * columns, heads, batches),
+        use.tensor<T, 4>(numbers.name), use.tensor<float, 1>("A_log"),
+        use.tensor<float, 2>("dt_bias"), gradient,
+        use.tensor<T, 4>("d" + std::string(numbers.name)), ofLogs, ofBias, numbers.factor,
+        numbers.least, numbers.most, config);
+  });
+  if (numbers.isGate() && use.has("A_log"))
+    launchHeadSums(use, ofLogs, use.tensor<float, 1>("dA_log"));
+  if (numbers.isGate() && use.has("dt_bias"))
+    launchSums(use, ofBias, use.tensor<float, 2>("ddt_bias"));
+}
+
 void delta::launchHeadSums(Use &use, const Tensor<float, 2> &parts, const Tensor<float, 1> &sums) {
-  const GateConfig config;
-  use(gateSums, Grid(ceilDiv(use.extent("Hv"), config.heads)), parts, sums, config);
+  launchSums(use,
+             withAxes<3>(parts, {parts.extent(0), 1, parts.extent(1)},
+                         {parts.stride(0), 0, parts.stride(1)}),
+             withAxes<2>(sums, {1, sums.extent(0)}, {0, sums.stride(0)}));
 }

@@ -44,11 +44,13 @@ GateNumbers decaysOf(const Invocation &call);    // g
 Tensor<float, 3> inFloat(Use &use, const GateNumbers &numbers);
 // The same of decays by channel: [B, T, Hv, K].
 Tensor<float, 4> channelsInFloat(Use &use, const GateNumbers &numbers);
-// Where the gradient of these goes, and the launch after that which makes the inputs' of it. Of a
-// softplus that is the length of steps, too, `ofSteps` is the gradient of these.
-Tensor<float, 3> gradientOf(Use &use, const GateNumbers &numbers);
+// Where the gradient of these goes: [B, T, Hv], of decays by channel [B, T, Hv, K].
+template <int N> Tensor<float, N> gradientOf(Use &use, const GateNumbers &numbers);
+// Launches what makes the inputs' gradients of that. Of a softplus that is the length of steps,
+// too, `ofSteps` is the gradient of these.
 void launchGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 3> &gradient,
                      const Tensor<float, 3> &ofSteps = noTensor<float, 3>());
+void launchChannelGradients(Use &use, const GateNumbers &numbers, const Tensor<float, 4> &gradient);
 // Sums of parts [programs, Hv] over the programs.
 void launchHeadSums(Use &use, const Tensor<float, 2> &parts, const Tensor<float, 1> &sums);
 

@@ -6,7 +6,7 @@
 // and dv = beta dr, dA = -dr u^T; those of q, k, beta and the decays follow from the formulas of
 // the forward pass. Only E goes from chunk to chunk, from the last on. A NaN or an infinity of a
 // step may reach the gradients of all steps of its chunk.
-#include "kernels/recurrent/DeltaRule.h"
+#include "kernels/recurrent/DeltaGradients.h"
 #include "kernels/recurrent/Family.h"
 
 using namespace sectile;
@@ -85,16 +85,6 @@ Kernel stateGradients{
 
 // Sums over the steps before each.
 Tile<float> sumBefore(const Tile<float> &x) { return cumsum(x, 0) - x; }
-
-// Of vectors x / sqrt(sum of squares + eps), whose factors these are: the gradient of x.
-template <class T>
-Tile<float> beforeNorm(const Tile<float> &gradient, const Tile<T> &rows, const Tile<float> &factor,
-                       const DeltaConfig &config) {
-  if (!config.l2norm)
-    return gradient;
-  const auto each = expand(factor, 1), normal = cast<float>(rows) * each;
-  return (gradient - normal * expand(sum(gradient * normal, 1), 1)) * each;
-}
 
 // Of one chunk and a head of the values: dq and dk are this head's share, as [B, T, Hv, K].
 template <class T, class Out>
@@ -269,10 +259,12 @@ Kernel throughGates{
         parts.at(program_id(0)).tile(1).store(head, full<float>(sum(ofD, 0), 1));
     }};
 
-// Does that, and gives the gradient of o without z.
-template <class T, class U>
-Tensor<T, 4> launchThroughGates(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
-                                const Tensor<U, 4> &kept) {
+} // namespace
+
+template <class T>
+Tensor<T, 4>
+delta::launchThroughGates(Use &use, const DeltaCall &call,
+                          const std::function<void(const Tensor<T, 4> &o)> &launchUngated) {
   auto output = use.tensor<T, 4>("do"), o = noTensor<T, 4>(), gradient = output;
   const DeltaConfig &config = call.wide;
   if (!config.z && !config.D)
@@ -282,7 +274,7 @@ Tensor<T, 4> launchThroughGates(Use &use, const DeltaCall &call, const Tensor<T,
   if (config.z) {
     gradient = use.workspace<T, 4>({batches, length, call.heads, call.v});
     o = use.workspace<T, 4>({batches, length, call.heads, call.v});
-    launchOutputs(use, call, added, kept, o, false);
+    launchUngated(o);
   }
   const auto parts = config.D ? use.workspace<float, 2>({count, call.heads}) : noTensor<float, 2>();
   use(throughGates<T>, Grid(count, call.heads), output, o, use.tensor<T, 4>("v"),
@@ -293,10 +285,33 @@ Tensor<T, 4> launchThroughGates(Use &use, const DeltaCall &call, const Tensor<T,
   return gradient;
 }
 
+template Tensor<half, 4>
+delta::launchThroughGates(Use &, const DeltaCall &,
+                          const std::function<void(const Tensor<half, 4> &)> &);
+template Tensor<bfloat16, 4>
+delta::launchThroughGates(Use &, const DeltaCall &,
+                          const std::function<void(const Tensor<bfloat16, 4> &)> &);
+template Tensor<float, 4>
+delta::launchThroughGates(Use &, const DeltaCall &,
+                          const std::function<void(const Tensor<float, 4> &)> &);
+
+void delta::completeGradients(KernelSpec &spec, const std::vector<std::string> &inputs) {
+  spec.add_arguments({{"do: [B, T, Hv, V] like q", "gradient of o"},
+                      {"dfinal_state?: [N, Hv, K, V] f32",
+                       "gradient of final_state; zeros if left out",
+                       {.stored = storedStates}}});
+  spec.add_gradients(inputs);
+  completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
+  spec.reference = deltaRuleBackwardReference;
+  spec.factor = 4; // as delta_rule, and the gradients of the states are such sums again
+}
+
+namespace {
+
 void apply(Use &use) {
   const DeltaCall call(use, true);
   const GateNumbers strengths = strengthsOf(use.call), decays = decaysOf(use.call);
-  const auto dbeta = gradientOf(use, strengths), dg = gradientOf(use, decays);
+  const auto dbeta = gradientOf<3>(use, strengths), dg = gradientOf<3>(use, decays);
   const std::int64_t chunk = call.states.chunk;
   const bool corrects = call.states.corrects;
   const auto inverses = corrects ? use.workspace<float, 4>({call.slots, call.heads, chunk, chunk})
@@ -312,8 +327,9 @@ void apply(Use &use) {
     const auto added = recurrence::oneOf(values, corrects ? 1 : 0);
     const auto reads = launchStates(use, call, use.tensor<T, 4>("dv"), recurrence::oneOf(values, 0),
                                     inverses, recurrence::oneOf(kept, 0), last);
-    const auto output =
-        launchThroughGates(use, call, recurrence::oneOf(values, 0), recurrence::oneOf(kept, 0));
+    const auto output = launchThroughGates<T>(use, call, [&](const Tensor<T, 4> &o) {
+      launchOutputs(use, call, recurrence::oneOf(values, 0), recurrence::oneOf(kept, 0), o, false);
+    });
     use(outputGradients<T>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads), q, k,
         call.g, call.starts, output, added, call.scale, call.wide);
     use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,
@@ -349,15 +365,9 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   spec.name = "delta_rule_backward";
   spec.summary = "gradients of delta_rule";
   spec.add_arguments(inputs());
-  spec.add_arguments({{"do: [B, T, Hv, V] like q", "gradient of o"},
-                      {"dfinal_state?: [N, Hv, K, V] f32",
-                       "gradient of final_state; zeros if left out",
-                       {.stored = storedStates}}});
-  spec.add_gradients({"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.add_options(delta::options());
-  completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
-  spec.reference = deltaRuleBackwardReference;
-  spec.factor = 4; // as delta_rule, and the gradients of the states are such sums again
+  completeGradients(spec,
+                    {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const DType dtype = call.tensors[0].dtype;
     const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);

@@ -16,7 +16,7 @@ template <class Numbers> struct DeltaCall {
   Numbers numbers;
   std::size_t batches, length, keyHeads, heads, width, columns, count;
   Array q, k, v, beta, g, D, z, initial;
-  Array gk, a, b;                  // by channel; empty of the gradients' kernel
+  Array gk, a, b;                  // by channel
   Array speeds, bias, channelBias; // of the gate: e^A_log and dt_bias by head, dt_bias_k
   std::string gate;
   bool corrects, isMamba, isRwkv; // the rules delta, mamba2 and rwkv7
@@ -211,8 +211,11 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     Array slopes = numbers.load(inputs[call.index("dfinal_state")]); // of the states
     slopes.resize(all.count * all.heads * size);
     const std::size_t group = all.keyHeads ? all.heads / all.keyHeads : 0;
-    Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), dbeta(all.beta.size()),
-        dg(all.beta.size()), dz(all.z.size());
+    Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), da(all.a.size()), db(all.b.size()),
+        dbeta(all.beta.size()), dz(all.z.size());
+    const bool isByChannel = delta::isByChannel(call);
+    const Array &logs = isByChannel ? all.gk : all.g;
+    Array dg(logs.size());
     // Heads that share keys one after another.
     parallelFor(static_cast<std::int64_t>(all.count * all.keyHeads), [&](std::int64_t index) {
       const std::size_t sequence = static_cast<std::size_t>(index) / all.keyHeads,
@@ -238,21 +241,30 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
           }
         }
         Number *const slope = slopes.data() + at * size;
+        Array decays(width);
         for (std::size_t t = end; t-- > first;) {
           const Array &before = states[t - first], &after = states[t - first + 1];
           const std::size_t row = t * all.heads + head, key = (t * all.keyHeads + shared) * width;
-          const Number decay = all.g.empty() ? 1 : std::exp(all.g[row]);
+          const auto log = [&](std::size_t d) { return isByChannel ? row * width + d : row; };
+          for (std::size_t d = 0; d < width; ++d)
+            decays[d] = logs.empty() ? 1 : std::exp(logs[log(d)]);
           for (std::size_t e = 0; e < columns; ++e) {
             const Number out = all.scale * output[row * columns + e];
-            Number known = 0, ofAdded = 0;
+            Number known = 0, ofAdded = 0, read = 0, ofRead = 0;
             for (std::size_t d = 0; d < width; ++d) {
               dq[key + d] += after[d * columns + e] * out;
               slope[d * columns + e] += numbers.store(all.q[key + d] * out);
-              known += all.k[key + d] * decay * before[d * columns + e];
+              known += all.k[key + d] * decays[d] * before[d * columns + e];
               ofAdded += all.k[key + d] * slope[d * columns + e];
+              if (all.isRwkv) {
+                read += all.a[key + d] * before[d * columns + e];
+                ofRead += all.b[key + d] * slope[d * columns + e];
+              }
             }
             known = numbers.store(known);
             ofAdded = numbers.store(ofAdded);
+            read = numbers.store(read);
+            ofRead = numbers.store(ofRead);
             const Number missing = all.v[row * columns + e] - (all.corrects ? known : 0),
                          added = numbers.store(all.beta[row] * missing),
                          ofValue = numbers.store(all.beta[row] * ofAdded),
@@ -263,11 +275,18 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
                               : ofValue + numbers.store(all.D[head] * output[row * columns + e]);
             for (std::size_t d = 0; d < width; ++d) {
               Number &own = slope[d * columns + e];
-              const Number state = decay * before[d * columns + e];
+              const Number state = decays[d] * before[d * columns + e];
               dk[key + d] += own * added + state * ofKnown;
+              if (all.isRwkv) {
+                da[key + d] += before[d * columns + e] * ofRead;
+                db[key + d] += own * read;
+              }
               own += numbers.store(all.k[key + d] * ofKnown);
-              dg[row] += own * state;
-              own *= decay;
+              if (!dg.empty())
+                dg[log(d)] += own * state;
+              own *= decays[d];
+              if (all.isRwkv)
+                own += numbers.store(all.a[key + d] * ofRead);
             }
           }
         }
@@ -294,14 +313,18 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
                    value = all.beta[i] / factor;
       dbeta[i] *= factor * (call.options.flag("beta_sigmoid") ? value * (1 - value) : 1);
     }
-    Array ofLogs(all.heads), ofBias(all.heads), ofD(all.heads);
+    const std::size_t channels = isByChannel ? width : 1;
+    Array ofLogs(all.heads), ofBias(all.heads * channels), ofD(all.heads);
     for (std::size_t i = 0; i < output.size(); ++i)
       ofD[i / columns % all.heads] += output[i] * all.v[i];
     const Array g = numbers.load(inputs[call.index("g")]);
+    const Array &bias = isByChannel ? all.channelBias : all.bias;
     for (std::size_t i = 0; i < dg.size() && all.gate != "none"; ++i) {
-      const Number raw = all.raw(i, g.empty() ? 0 : g[i]), speed = all.speed(i);
+      const std::size_t head = i / channels % all.heads, at = i % ofBias.size();
+      const Number raw = (g.empty() ? 0 : g[i]) + (bias.empty() ? 0 : bias[at]),
+                   speed = all.speed(head);
       if (all.gate == "softplus") {
-        ofLogs[i % all.heads] += all.g[i] * dg[i];
+        ofLogs[head] += logs[i] * dg[i];
         const Number free = DeltaCall<decltype(numbers)>::softplus(raw);
         const bool isFree = !(free < static_cast<Number>(all.limits.least)) &&
                             !(free > static_cast<Number>(all.limits.most));
@@ -310,24 +333,31 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
       } else {
         const Number value = activation::logistic(speed * raw);
         dg[i] *= all.bound * value * (1 - value) * speed;
-        ofLogs[i % all.heads] += dg[i] * raw;
+        ofLogs[head] += dg[i] * raw;
       }
-      ofBias[i % all.heads] += dg[i];
+      ofBias[at] += dg[i];
     }
-    auto result = [&](std::size_t input, const Array &values) {
-      return numbers.pack(numbers.result, inputs[input].shape, values);
+    std::vector<HostArray> results;
+    const auto add = [&](const char *name, const Array &values) {
+      const std::size_t input = call.index(name);
+      results.push_back(call.tensors[input].present ? numbers.pack(typeOf(numbers, inputs[input]),
+                                                                   inputs[input].shape, values)
+                                                    : HostArray());
     };
-    auto optional = [&](std::size_t input, const Array &values) {
-      return call.tensors[input].present
-                 ? numbers.pack(input == 8                 ? numbers.result
-                                : input == 3 || input == 4 ? typeOf(numbers, inputs[input])
-                                                           : numbers.statistics,
-                                inputs[input].shape, values)
-                 : HostArray();
-    };
-    return std::vector{result(0, dq),       result(1, dk),    result(2, dv),
-                       optional(3, dbeta),  optional(4, dg),  optional(5, ofLogs),
-                       optional(6, ofBias), optional(7, ofD), optional(8, dz),
-                       optional(9, slopes)};
+    add("q", dq);
+    add("k", dk);
+    add("v", dv);
+    if (all.isRwkv) {
+      add("a", da);
+      add("b", db);
+    }
+    add("beta", dbeta);
+    add("g", dg);
+    add("A_log", ofLogs);
+    add("dt_bias", ofBias);
+    add("D", ofD);
+    add("z", dz);
+    add("initial_state", slopes);
+    return results;
   });
 }

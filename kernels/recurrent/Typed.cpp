@@ -74,11 +74,6 @@ NamedTensors detail::runRmsNormGated(const Stream &stream, bool backward, NamedT
 NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
                                   const DeltaRuleOptions &options, const NamedTensors &outputs) {
   const bool byChannel = options.g && options.g->extents.size() == 4;
-  if (backward && (byChannel || options.rule == StateRule::rwkv7))
-    throw LaunchError(std::string("delta_rule_backward: there are no gradients yet of ") +
-                      (byChannel ? "decays by channels (g is [B, T, Hv, K])" : "rule rwkv7") +
-                      "; train with g [B, T, Hv], or without the correction by "
-                      "linear_recurrence_backward, which has gk");
   addTensor(inputs, "g", options.g);
   addTensor(inputs, "A_log", options.A_log);
   addTensor(inputs, "dt_bias", options.dt_bias);
@@ -101,11 +96,8 @@ NamedTensors detail::runDeltaRule(const Stream &stream, bool backward, NamedTens
     words["scale"] = text(*options.scale);
   if (options.gate)
     words["gate"] = nameOf(*options.gate);
-  const char *const kernel = backward    ? "delta_rule_backward"
-                             : isRwkv    ? "rwkv7"
-                             : byChannel ? "kda"
-                                         : "delta_rule";
-  return run_kernel(stream, kernel, inputs, words, outputs);
+  const std::string kernel = isRwkv ? "rwkv7" : byChannel ? "kda" : "delta_rule";
+  return run_kernel(stream, backward ? kernel + "_backward" : kernel, inputs, words, outputs);
 }
 
 AnyTensor detail::runDeltaStep(const Stream &stream, NamedTensors inputs,

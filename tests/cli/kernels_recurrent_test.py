@@ -33,10 +33,14 @@ def test_delta_rule():
     write_npy("g", "<f4", (1, 20, 2, 16), [-random.random() for _ in range(640)])
     run("kda", ["q", "k", "v", "beta", "g", "cu_seqlens"], outputs=["o"])
     assert read_npy("o")[1] == (1, 20, 2, 24)
+    run("kda_backward", ["q", "k", "v", "beta", "g", "cu_seqlens", "do"], outputs=["dk", "dg"])
+    assert read_npy("dk")[1] == (1, 20, 1, 16) and read_npy("dg")[1] == (1, 20, 2, 16)
     for name in ("a", "b"):
         write_floats(name, "<f2", 1, 20, 1, 16, spread=0.2)
     run("rwkv7", ["q", "k", "v", "a", "b", "g"], outputs=["o"])
     assert read_npy("o")[1] == (1, 20, 2, 24)
+    run("rwkv7_backward", ["q", "k", "v", "a", "b", "g", "do"], outputs=["da", "db"])
+    assert read_npy("da")[1] == read_npy("db")[1] == (1, 20, 1, 16)
 
 
 def test_delta_step():

@@ -42,7 +42,10 @@ template <class T> struct DeltaRuleOutputs {
 template <class T> struct DeltaRuleGradients {
   Tensor<T, 4> dq, dk, dv;
   std::optional<AnyTensor> dbeta = {}, dg = {}; // as beta, g
-  std::optional<Tensor<float, 1>> dA_log = {}, ddt_bias = {}, dD = {};
+  std::optional<Tensor<float, 1>> dA_log = {};
+  std::optional<AnyTensor> ddt_bias = {}; // as dt_bias
+  std::optional<Tensor<T, 4>> da = {}, db = {};
+  std::optional<Tensor<float, 1>> dD = {};
   std::optional<Tensor<T, 4>> dz = {};
   std::optional<Tensor<float, 4>> dinitial_state = {};
 };
@@ -69,9 +72,8 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
           out.at("final_state").as<float, 4>()};
 }
 
-// Its gradients for dO [B, T, Hv, V], not yet where g is by channels or the rule is rwkv7, and
-// dfinal_state where the final state has a gradient. Of `to`, gradients that are none are
-// allocated.
+// Its gradients for dO [B, T, Hv, V], and dfinal_state where the final state has a gradient. Of
+// `to`, gradients that are none are allocated.
 template <class T>
 DeltaRuleGradients<std::remove_const_t<T>>
 delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInput<T, 4> &k,
@@ -86,6 +88,8 @@ delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::K
     given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
     detail::addTensor(given, "dbeta", to->dbeta);
     detail::addTensor(given, "dg", to->dg);
+    detail::addTensor(given, "da", to->da);
+    detail::addTensor(given, "db", to->db);
     detail::addTensor(given, "dD", to->dD);
     detail::addTensor(given, "dz", to->dz);
     detail::addTensor(given, "dA_log", to->dA_log);
@@ -104,7 +108,9 @@ delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::K
           any("dbeta"),
           any("dg"),
           detail::tensorIn<float, 1>(out, "dA_log"),
-          detail::tensorIn<float, 1>(out, "ddt_bias"),
+          any("ddt_bias"),
+          detail::tensorIn<Element, 4>(out, "da"),
+          detail::tensorIn<Element, 4>(out, "db"),
           detail::tensorIn<float, 1>(out, "dD"),
           detail::tensorIn<Element, 4>(out, "dz"),
           detail::tensorIn<float, 4>(out, "dinitial_state")};

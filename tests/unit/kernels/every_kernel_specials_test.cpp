@@ -15,7 +15,7 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
   // products of matrices, where 0 * NaN is NaN.
   if (kernel == "linear_recurrence_backward")
     return {"dk", "dv"};
-  if (kernel == "delta_rule_backward")
+  if (kernel == "delta_rule_backward" || kernel == "kda_backward")
     return {"dk", "dv", "dbeta"};
   if (kernel == "stick_breaking_attention_backward")
     return {"dk"};

@@ -242,7 +242,7 @@ TEST_P(Typed, DeltaRule) {
       expectSame(out.dbeta.value().as<float, 3>(), gradients, "dbeta");
       expectSame(out.dg.value().as<half, 3>(), gradients, "dg");
       expectSame(out.dA_log.value(), gradients, "dA_log");
-      expectSame(out.ddt_bias.value(), gradients, "ddt_bias");
+      expectSame(out.ddt_bias.value().as<float, 1>(), gradients, "ddt_bias");
       expectSame(out.dinitial_state.value(), gradients, "dinitial_state");
     }
   }
@@ -266,22 +266,42 @@ TEST_P(Typed, DeltaRuleByChannel) {
       stream, q, k, v, beta,
       {.g = g, .qk_l2norm = true, .A_log = speed, .dt_bias = bias, .beta_sigmoid = true});
   // [/kda]
-  const NamedTensors named = run_kernel(
-      stream, "kda",
-      {{"q", q}, {"k", k}, {"v", v}, {"beta", beta}, {"g", g}, {"A_log", speed}, {"dt_bias", bias}},
-      {{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}});
+  NamedTensors inputs{{"q", q}, {"k", k},         {"v", v},         {"beta", beta},
+                      {"g", g}, {"A_log", speed}, {"dt_bias", bias}};
+  const KernelOptions words{{"qk_l2norm", "true"}, {"beta_sigmoid", "true"}};
+  const NamedTensors named = run_kernel(stream, "kda", inputs, words);
   expectSame(o, named, "o");
   expectSame(states, named, "final_state");
+  const auto dO = numbers<bfloat16>({1, 20, 2, 24}, 10);
+  inputs.emplace("do", dO);
+  const NamedTensors gradients = run_kernel(stream, "kda_backward", inputs, words);
+  // [kda_backward]
+  auto given = delta_rule_backward(
+      stream, q, k, v, beta, dO,
+      {.g = g, .qk_l2norm = true, .A_log = speed, .dt_bias = bias, .beta_sigmoid = true});
+  // [/kda_backward]
+  expectSame(given.dk, gradients, "dk");
+  expectSame(given.dg.value().as<float, 4>(), gradients, "dg");
+  expectSame(given.ddt_bias.value().as<float, 2>(), gradients, "ddt_bias");
+  EXPECT_FALSE(given.da);
+
   const DeltaRuleOptions options{.rule = StateRule::rwkv7, .g = g, .a = a, .b = b};
-  expectSame(
-      delta_rule(stream, q, k, v, {}, options).o,
-      run_kernel(stream, "rwkv7", {{"q", q}, {"k", k}, {"v", v}, {"g", g}, {"a", a}, {"b", b}}),
-      "o");
-  EXPECT_THAT(message<LaunchError>([&] { delta_rule_backward(stream, q, k, v, {}, v, options); }),
-              HasSubstr("there are no gradients yet of decays by channels"));
-  EXPECT_THAT(message<LaunchError>(
-                  [&] { delta_rule_backward(stream, q, k, v, {}, v, {.rule = StateRule::rwkv7}); }),
-              HasSubstr("there are no gradients yet of rule rwkv7"));
+  inputs = {{"q", q}, {"k", k}, {"v", v}, {"g", g}, {"a", a}, {"b", b}};
+  expectSame(delta_rule(stream, q, k, v, {}, options).o, run_kernel(stream, "rwkv7", inputs), "o");
+  inputs.emplace("do", dO);
+  const NamedTensors ofRwkv = run_kernel(stream, "rwkv7_backward", inputs);
+  const DeltaRuleGradients<bfloat16> to{.dq = room<bfloat16>({1, 20, 1, 16}),
+                                        .dk = room<bfloat16>({1, 20, 1, 16}),
+                                        .dv = room<bfloat16>({1, 20, 2, 24}),
+                                        .da = room<bfloat16>({1, 20, 1, 16}),
+                                        .db = room<bfloat16>({1, 20, 1, 16})};
+  expectPlace(delta_rule_backward(stream, q, k, v, {}, dO, options, {}, to).da.value(),
+              to.da.value());
+  for (const auto &out : {delta_rule_backward(stream, q, k, v, {}, dO, options), to}) {
+    expectSame(out.dq, ofRwkv, "dq");
+    expectSame(out.da.value(), ofRwkv, "da");
+    expectSame(out.db.value(), ofRwkv, "db");
+  }
 }
 
 TEST_P(Typed, MambaByChunks) {
