@@ -313,6 +313,23 @@ void lowerWgmmaWait(CallInst &call) {
                 SmallVector<Value *>(call.args()), "", {});
 }
 
+/// ptxas 13.0 and 13.1 (12.8 and 13.5 do not) may give the register of %tid.x to a shift of it, and
+/// read it as the index afterwards. A number that is 0 as far as nobody but the chip knows makes it
+/// a number like others.
+void lowerThreadIndex(CallInst &call) {
+  IRBuilder<> b(&call);
+  auto *type = FunctionType::get(b.getInt32Ty(), false);
+  call.replaceAllUsesWith(b.CreateCall(InlineAsm::get(type,
+                                                      "{\n\t"
+                                                      ".reg .b32 index, zero;\n\t"
+                                                      "mov.u32 index, %tid.x;\n\t"
+                                                      "mov.u32 zero, %nsmid;\n\t"
+                                                      "shr.u32 zero, zero, 31;\n\t"
+                                                      "or.b32 $0, index, zero;\n\t"
+                                                      "}",
+                                                      "=r", /*hasSideEffects=*/false)));
+}
+
 void lowerWgmmaSums(CallInst &call) {
   changeInPlace(call, "", SmallVector<Value *>(call.args()), "", {});
 }
@@ -427,6 +444,8 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
       lower = [](CallInst &call) { lowerControl(call, "wait"); };
     else if (name == pseudo::nvLaunchDependents)
       lower = [](CallInst &call) { lowerControl(call, "launch_dependents"); };
+    else if (function.getIntrinsicID() == Intrinsic::nvvm_read_ptx_sreg_tid_x)
+      lower = lowerThreadIndex;
     else if (name.starts_with(pseudo::nvWgmma))
       lower = lowerWgmma;
     else if (name.starts_with(pseudo::nvWgmmaWait))

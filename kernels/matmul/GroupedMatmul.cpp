@@ -395,17 +395,18 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
                          target),
           target);
     const bool units = hasMatrixUnits(target, multiplied(call, coding)),
-               // Two sets of sums, or decoded codes, leave no room for larger tiles.
-        larger = units && !coding.isScaled && !coding.isMx;
+               // Two sets of sums leave no room for larger tiles.
+        larger = units && !coding.isScaled && shape.rows > 128;
     return productFields(call,
                          {.m = coding.isMx && shape.rows <= 16 ? 16
-                               : larger && shape.rows > 128    ? 128
+                               : larger                        ? 128
                                                                : 64,
                           .n = units && shape.columns > 128 ? 128 : 64,
                           .k = wide                              ? 16
                                : coding.isMx || shape.bytes == 1 ? 64
                                                                  : 32,
-                          .warps = 4,
+                          // Each code is decoded by one program for all of its rows.
+                          .warps = coding.isMx && larger ? 8 : 4,
                           .stages = 3},
                          target);
   };

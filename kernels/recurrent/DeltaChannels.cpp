@@ -29,9 +29,8 @@ Kernel channelChunks{
        View<float, 4> inverses, View<float, 3> whole, Float scale, const DeltaConfig &config) {
       // Of rwkv7 what is read and written are arrays of their own.
       const bool isApart = config.corrects && config.direct;
-      // More channels at once than these leave too few registers for the pairs of steps.
-      const int chunk = config.chunk, columns = config.columns,
-                block = std::min(config.width, chunk == 64 || isApart ? 16 : 32);
+      // More channels at once leave too few registers for two programs of a multiprocessor.
+      const int chunk = config.chunk, columns = config.columns, block = std::min(config.width, 16);
       const Places places(config);
       auto slot = program_id(0), head = program_id(1);
       withChunk(
@@ -51,50 +50,56 @@ Kernel channelChunks{
                           config),
                   1);
             };
-            auto queryFactor = factorsOf(q) * scale, keyFactor = factorsOf(k);
+            auto queryFactor = factorsOf(q), keyFactor = factorsOf(k);
             auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
             const Logs logs(sequence.rows(g, head), number, block, config);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
             auto parts = cdiv(k.extent(3), block);
-            auto triangle = zeros<float>(chunk, chunk), pairs = triangle, ofKeys = triangle,
-                 keyPairs = triangle;
+            const auto square = zeros<float>(chunk, chunk);
             auto own = zeros<float>(chunk), keyOwn = own;
             for (auto part : range(0, parts)) {
-              auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor;
-              auto added = key, reader = key;
-              auto each = logs.of(part), later = logs.of(part, 1), earlier = each;
-              if (isApart) {
-                added = wide(b, part);
-                reader = wide(a, part);
-                earlier = logs.of(part, -1);
-                keyOwn += sum(query * key, 1);
-              }
+              auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor,
+                   added = isApart ? wide(b, part) : key;
               own += sum(query * added, 1);
-              for (int half = 1; half < chunk; half *= 2) {
-                auto isLate = expand((arange(0, chunk) & half) != 0, 1);
-                auto meet = (i > j) & ((i ^ j) >= half) & ((i ^ j) < 2 * half);
-                auto decay = exp(where(isLate, logs.upTo(each, half), logs.after(later, half)));
-                auto left = query * decay, right = added * decay, from = right;
-                pairs += where(meet, common<T>(left, right, chunk), 0.0f);
-                if (isApart) {
-                  auto keys = key * decay;
-                  from = reader * exp(where(isLate, logs.before(earlier, half), 0.0f));
-                  ofKeys += where(meet, common<T>(from, keys, chunk), 0.0f);
-                  keyPairs += where(meet, common<T>(left, keys, chunk), 0.0f);
-                }
-                if (config.corrects)
-                  triangle += where(meet, common<T>(from, right, chunk), 0.0f);
-              }
-              auto toEnd = exp(logs.after(later, chunk));
+              if (isApart)
+                keyOwn += sum(query * key, 1);
+              auto each = logs.of(part), toEnd = exp(logs.after(logs.of(part, 1), chunk));
               if (config.corrects)
                 leave(places.ofAdded, part, added * toEnd);
               if (config.direct)
                 leave(places.ofValues, part, key * toEnd * expand(strength, 1));
-              leave(places.queries, part, query * exp(logs.upTo(each, chunk)));
+              leave(places.queries, part, query * exp(logs.upTo(each, chunk)) * scale);
               whole.at(slot, head).tile(block).store(part, exp(sum(each, 0)));
             }
-            pairs += where(i == j, expand(own, 1), 0.0f);
-            keyPairs += where(i == j, expand(keyOwn, 1), 0.0f);
+            auto pairs = where(i == j, expand(own, 1), square), triangle = square, ofKeys = square,
+                 keyPairs = where(i == j, expand(keyOwn, 1), square);
+            for (int half = 1; half < chunk; half *= 2) {
+              auto scored = square, known = square, keysKnown = square, keysScored = square;
+              for (auto part : range(0, parts)) {
+                auto isLate = expand((arange(0, chunk) & half) != 0, 1);
+                auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor;
+                auto decay = exp(where(isLate, logs.upTo(logs.of(part), half),
+                                       logs.after(logs.of(part, 1), half)));
+                auto left = query * decay, keys = key * decay, right = keys, from = keys;
+                if (isApart) {
+                  right = wide(b, part) * decay;
+                  from = wide(a, part) *
+                         exp(where(isLate, logs.before(logs.of(part, -1), half), 0.0f));
+                  keysKnown = common<T>(from, keys, keysKnown);
+                  keysScored = common<T>(left, keys, keysScored);
+                }
+                scored = common<T>(left, right, scored);
+                if (config.corrects)
+                  known = common<T>(from, right, known);
+              }
+              auto meet = (i > j) & ((i ^ j) >= half) & ((i ^ j) < 2 * half);
+              pairs += where(meet, scored, 0.0f);
+              triangle += where(meet, known, 0.0f);
+              ofKeys += where(meet, keysKnown, 0.0f);
+              keyPairs += where(meet, keysScored, 0.0f);
+            }
+            pairs *= scale;
+            keyPairs *= scale;
             if (!config.corrects) {
               scores.at(0, slot, head).tile(chunk, chunk).store(0, 0, pairs * expand(strength, 0));
               return;
@@ -276,14 +281,14 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.tensors[0].dtype;
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  // Of rwkv7 three arrays of keys are in flight, and four products of a chunk's steps.
-  const bool isShort = call.extent("T") <= 32 || width > 128 || ruleOf(call) == "rwkv7";
-  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16 : isShort ? 32 : 64;
+  // A chunk's launch has no more registers to give.
+  const std::int64_t chunk = isHalf && call.extent("T") > 16 ? 32 : 16;
+  const bool isNarrow = chunk == 16 || width > 128 || ruleOf(call) == "rwkv7";
   return {{"chunk", chunk},
           {"dv", width > 128 ? 16 : 32},
-          {"warps", chunk < 64 ? 4 : 8},
-          {"columns", chunk < 64 ? 32 : 64},
-          {"chunk_warps", chunk == 16 ? 4 : 8}};
+          {"warps", isNarrow ? 4 : 8},
+          {"columns", isNarrow ? 32 : 64},
+          {"chunk_warps", 4}};
 }
 
 std::vector<ArgumentRow> inputsByChannel() {

@@ -371,22 +371,17 @@ void apply(Use &use) {
 }
 
 Config defaults(const Invocation &call, const std::string &target) {
-  const DType dtype = call.tensors[0].dtype;
+  const DType dtype = call.dtype("q");
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
                              : call.extent("T") <= 32          ? 32
                                                                : 64;
-  // Wider parts of a state read keys less often: as wide as leaves no multiprocessor idle. In f16,
-  // where states enter products more exactly, 128 columns take more registers than there are.
+  // In f16, where states enter products more exactly, 128 columns take more registers than there
+  // are.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;
-  if (chunk == 64 && width <= 128) {
-    const std::int64_t states = call.extent("N") * call.extent("Hv"), values = call.extent("V"),
-                       least = multiprocessors(target) * 9 / 10;
-    for (dv = dtype == DType::bfloat16 ? 128 : 64;
-         dv > 16 && (dv >= 2 * values || states * ceilDiv(values, dv) < least);)
-      dv /= 2;
-  }
+  if (chunk == 64 && width <= 128)
+    dv = stateColumns(call, dtype == DType::bfloat16 ? 128 : 64, target);
   return {{"chunk", chunk},
           {"dv", dv},
           {"warps", chunk < 64 ? 4 : 8},
@@ -395,6 +390,16 @@ Config defaults(const Invocation &call, const std::string &target) {
 }
 
 } // namespace
+
+std::int64_t delta::stateColumns(const Invocation &call, std::int64_t most,
+                                 const std::string &target) {
+  const std::int64_t states = call.extent("N") * call.extent("Hv"), values = call.extent("V"),
+                     least = multiprocessors(target) * 9 / 10;
+  std::int64_t columns = most;
+  while (columns > 16 && (columns >= 2 * values || states * ceilDiv(values, columns) < least))
+    columns /= 2;
+  return columns;
+}
 
 void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart) {
   spec.config = {{"chunk", "steps of one chunk: 16, 32 or 64"},

@@ -284,6 +284,9 @@ void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &rando
 std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
 std::int64_t sequences(const Invocation &call);
 void check(const Invocation &call);
+// How many columns of a state a program has: wider parts read keys less often, so as many, up to
+// `most`, as leave no multiprocessor idle.
+std::int64_t stateColumns(const Invocation &call, std::int64_t most, const std::string &target);
 // Extents, checks and configurations. The two launches are those that are tuned: over the states,
 // and over all chunks.
 void completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart);

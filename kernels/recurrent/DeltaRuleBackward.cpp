@@ -22,22 +22,21 @@ Kernel outputGradients{
        View<const std::int32_t, 1> starts, View<const T, 4> output, View<T, 4> added, Float scale,
        const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
-      auto blocks = cdiv(output.extent(3), columns);
-      auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
-      withChunk(starts, slot, q.extent(1), config,
-                [&](const Sequence &sequence, const Int &number) {
-                  auto shared = head / (output.extent(2) / q.extent(2));
-                  auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
-                       key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
-                  auto scores = scoresOf(
-                      query, key, Decays(sequence.numbers(g, head), number, config), scale, config);
-                  auto out = sequence.rows(output, head).tile(chunk, columns).load(number, column);
-                  added.at(slot, head)
-                      .tile(chunk, columns)
-                      .store(0, column,
-                             dot(trans(cast<T>(scores)), out, zeros<float>(chunk, columns),
-                                 Precision::ieee));
-                });
+      auto slot = program_id(0), head = program_id(1);
+      withChunk(
+          starts, slot, q.extent(1), config, [&](const Sequence &sequence, const Int &number) {
+            auto shared = head / (output.extent(2) / q.extent(2));
+            auto query = sequence.rows(q, shared).tile(chunk, width).load(number, 0),
+                 key = sequence.rows(k, shared).tile(chunk, width).load(number, 0);
+            auto scores = trans(cast<T>(scoresOf(
+                query, key, Decays(sequence.numbers(g, head), number, config), scale, config)));
+            auto outs = sequence.rows(output, head).tile(chunk, columns);
+            auto to = added.at(slot, head).tile(chunk, columns);
+            for (auto column : range(0, cdiv(output.extent(3), columns)))
+              to.store(0, column,
+                       dot(scores, outs.load(number, column), zeros<float>(chunk, columns),
+                           Precision::ieee));
+          });
     }};
 
 // From the last chunk to the first: leaves the gradient of the state after each, and completes that
@@ -330,8 +329,8 @@ void apply(Use &use) {
     const auto output = launchThroughGates<T>(use, call, [&](const Tensor<T, 4> &o) {
       launchOutputs(use, call, recurrence::oneOf(values, 0), recurrence::oneOf(kept, 0), o, false);
     });
-    use(outputGradients<T>, Grid(call.slots * ceilDiv(call.v, call.wide.columns), call.heads), q, k,
-        call.g, call.starts, output, added, call.scale, call.wide);
+    use(outputGradients<T>, Grid(call.slots, call.heads), q, k, call.g, call.starts, output, added,
+        call.scale, call.wide);
     use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,
         call.g, call.starts, output, reads, use.tensor<float, 4>("dfinal_state"), added,
         recurrence::oneOf(kept, 1), use.tensor<float, 4>("dinitial_state"), call.scale,
@@ -369,9 +368,16 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    const DType dtype = call.tensors[0].dtype;
+    const DType dtype = call.dtype("q");
     const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
     const bool isWide = call.extent("K") > 128;
+    // In bf16 all products are of warpgroups, which take 64 rows.
+    if (dtype == DType::bfloat16 && isHalf && !isWide && call.extent("T") > 32)
+      return Config{{"chunk", 64},
+                    {"dv", stateColumns(call, 128, target)},
+                    {"warps", 8},
+                    {"columns", 32},
+                    {"chunk_warps", 8}};
     return Config{{"chunk", isHalf && !isWide && call.extent("T") > 16 ? 32 : 16},
                   {"dv", isWide ? 16 : 32},
                   {"warps", 4},
