@@ -73,9 +73,7 @@ struct Squares {
 };
 
 // So many channels has a program at once; more leave too few registers.
-int channelsOf(const DeltaConfig &config) {
-  return std::min(config.width, 1024 / config.chunk);
-}
+int channelsOf(const DeltaConfig &config) { return std::min(config.width, 1024 / config.chunk); }
 
 // The gradients of a chunk's rows, or of some of their channels: of rows that read, and of rows
 // that write.
