@@ -72,13 +72,16 @@ struct Squares {
   }
 };
 
-// The gradients of a chunk's rows [chunk, width]: of those that read, and of those that write.
+// So many channels has a program at once; more leave too few registers.
+int channelsOf(const DeltaConfig &config) { return std::min(config.width, 1024 / config.chunk); }
+
+// The gradients of a chunk's rows, or of some of their channels: of rows that read, and of rows
+// that write.
 struct RowGradients {
   Tile<float> query, reader, added, written;
 
-  explicit RowGradients(const DeltaConfig &config)
-      : query(zeros<float>(config.chunk, config.width)), reader(query), added(query),
-        written(query) {}
+  RowGradients(int chunk, int width)
+      : query(zeros<float>(chunk, width)), reader(query), added(query), written(query) {}
   static int count(const DeltaConfig &config) { return 1 + 2 * config.corrects + config.direct; }
   // Calls body(number, gradient) for those that there are.
   template <class Body> void each(const DeltaConfig &config, Body &&body) {
@@ -123,7 +126,7 @@ Kernel columnGradients{
               inverse = trans(square(squares, at.inverse).load(0, 0));
             auto ofScores = zeros<float>(chunk, chunk);
             auto ofTriangle = ofScores, ofValueScores = ofScores, ofReads = ofScores;
-            RowGradients own(config);
+            RowGradients own(chunk, width);
             auto ofBeta = zeros<float>(chunk);
             auto both = zeros<float>(width);
             for (auto column : range(0, cdiv(v.extent(3), columns))) {
@@ -193,18 +196,19 @@ Kernel columnGradients{
           });
     }};
 
-// Of one chunk, by channels: from that the gradients of decays and beta, and in place of the rows'
-// gradients those of the normalised queries and keys, and of a and b.
+// Of one chunk, by channels: the gradients of decays, and the whole gradients of the rows in place
+// of those by the states.
 template <class T>
 Kernel channelGradients{
     "delta_rule_gradients",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> a, View<const T, 4> b,
        View<const float, 3> beta, View<const float, 4> g, View<const std::int32_t, 1> starts,
        View<const float, 5> squares, View<const float, 3> decayed, View<float, 5> gradients,
-       View<float, 3> dbeta, View<float, 4> dg, Float scale, const DeltaConfig &config) {
+       View<float, 4> dg, Float scale, const DeltaConfig &config) {
       const bool isApart = config.corrects && config.direct;
-      const int chunk = config.chunk, width = config.width;
-      auto slot = program_id(0), head = program_id(1);
+      const int chunk = config.chunk, width = config.width, block = channelsOf(config);
+      auto parts = cdiv(k.extent(3), block);
+      auto slot = program_id(0) / parts, part = program_id(0) % parts, head = program_id(1);
       withChunk(
           starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
             const auto product = [](const Tile<float> &x, const Tile<float> &y,
@@ -212,28 +216,14 @@ Kernel channelGradients{
               return dot(x, y, sum, statePrecision<T>);
             };
             auto shared = head / (gradients.extent(2) / k.extent(2));
-            const auto rowsOf = [&](const View<const T, 4> &x) {
-              return sequence.rows(x, shared).tile(chunk, width).load(number, 0);
+            const auto factorsOf = [&](const View<const T, 4> &x) {
+              if (!config.l2norm)
+                return full<float>(1, chunk, 1);
+              return expand(
+                  factors(sequence.rows(x, shared).tile(chunk, width).load(number, 0), config), 1);
             };
-            const auto gradientAt = [&](int which) {
-              return gradients.at(which, slot, head).tile(chunk, width);
-            };
-            const auto normal = [&](const View<const T, 4> &x) {
-              auto rows = rowsOf(x);
-              return cast<float>(rows) * expand(factors(rows, config), 1);
-            };
-            auto query = normal(q) * scale, key = normal(k);
+            auto queryFactor = factorsOf(q) * scale, keyFactor = factorsOf(k);
             auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
-            auto weighted = key * expand(strength, 1);
-            // Rows that read, and rows that write what steps add; `weighted` writes v.
-            auto reader = weighted, adder = key;
-            const Logs logs(sequence.rows(g, head), number, width, config);
-            auto each = logs.of(0), later = logs.of(0, 1), earlier = each;
-            if (isApart) {
-              reader = cast<float>(rowsOf(a));
-              adder = cast<float>(rowsOf(b));
-              earlier = logs.of(0, -1);
-            }
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
             const Squares at(config);
             const auto square = [&](bool isThere, int which) {
@@ -245,11 +235,27 @@ Kernel channelGradients{
                  ofTriangle = square(config.corrects, at.triangle),
                  ofValueScores = square(config.direct, at.valueScores),
                  ofReads = square(isApart, at.reads);
-
+            const auto rowsOf = [&](const View<const T, 4> &x) {
+              return cast<float>(sequence.rows(x, shared).tile(chunk, block).load(number, part));
+            };
+            const auto gradientAt = [&](int which) {
+              return gradients.at(which, slot, head).tile(chunk, block);
+            };
+            auto query = rowsOf(q) * queryFactor, key = rowsOf(k) * keyFactor;
+            auto weighted = key * expand(strength, 1);
+            // Rows that read, and rows that write what steps add; `weighted` writes v.
+            auto reader = weighted, adder = key;
+            const Logs logs(sequence.rows(g, head), number, block, config);
+            auto each = logs.of(part), later = logs.of(part, 1), earlier = each;
+            if (isApart) {
+              reader = rowsOf(a);
+              adder = rowsOf(b);
+              earlier = logs.of(part, -1);
+            }
             // By the states before and after the chunk.
-            RowGradients own(config);
+            RowGradients own(chunk, block);
             own.each(config, [&](int which, Tile<float> &gradient) {
-              gradient = gradientAt(which).load(0, 0);
+              gradient = gradientAt(which).load(0, part);
             });
             auto fromStart = exp(logs.upTo(each, chunk)), toEnd = exp(logs.after(later, chunk));
             own.query *= fromStart;
@@ -270,13 +276,14 @@ Kernel channelGradients{
               auto all = adder * x.added;
               return config.direct ? all + weighted * x.written : all;
             };
-            auto ofLogs = zeros<float>(chunk, width);
+            auto ofLogs = zeros<float>(chunk, block);
             const auto add = [&](const Tile<bool> &which, const Tile<float> &x) {
               if (config.gk)
                 ofLogs = product(cast<float>(which), x, ofLogs);
             };
             if (config.gk)
-              ofLogs += expand(exp(sum(each, 0)) * decayed.at(slot, head).tile(width).load(0), 0);
+              ofLogs +=
+                  expand(exp(sum(each, 0)) * decayed.at(slot, head).tile(block).load(part), 0);
             add(j >= i, reads(own));
             if (isApart)
               add(j > i, reader * own.reader);
@@ -306,7 +313,7 @@ Kernel channelGradients{
               if (isApart)
                 readerDecay = exp(where(isLate, logs.before(earlier, half), 0.0f));
               auto left = query * decay, from = reader * readerDecay;
-              RowGradients pair(config);
+              RowGradients pair(chunk, block);
               if (config.corrects) {
                 auto right = adder * decay;
                 auto scored = met(ofScores), known = met(ofTriangle);
@@ -338,8 +345,8 @@ Kernel channelGradients{
                 pair.written *= decay;
                 own.written += pair.written;
               }
-              // Rows that read lie in later halves, rows that write in earlier ones: of the former
-              // the step itself and those before it, of the latter those after it.
+              // Rows that read lie in later halves, rows that write in earlier ones: of the
+              // former the step itself and those before it, of the latter those after it.
               auto isSame = (i ^ j) < half;
               add(isSame & (where(isLate, i, j + 1) <= where(isLate, j, i)),
                   reads(pair) + writes(pair));
@@ -347,35 +354,23 @@ Kernel channelGradients{
                 add(isSame & (j > i), reader * pair.reader);
             }
 
-            auto ofWeighted = config.direct ? own.written : own.reader;
-            auto ofKey = ofWeighted * expand(strength, 1);
-            if (config.corrects && !isApart)
-              ofKey += own.added;
-            gradientAt(0).store(0, 0, own.query * scale);
-            gradientAt(1).store(0, 0, ofKey);
-            if (isApart) {
-              gradientAt(2).store(0, 0, own.reader);
-              gradientAt(3).store(0, 0, own.added);
-            }
-            if (config.beta) {
-              auto to = sequence.numbers(dbeta, head).tile(chunk);
-              auto all = sum(ofWeighted * key, 1);
-              if (config.corrects && !isApart)
-                all += to.load(number);
-              to.store(number, all);
-            }
+            own.each(config, [&](int which, const Tile<float> &gradient) {
+              gradientAt(which).store(0, part, gradient);
+            });
             if (config.gk)
-              sequence.rows(dg, head).tile(chunk, width).store(number, 0, ofLogs);
+              sequence.rows(dg, head).tile(chunk, block).store(number, part, ofLogs);
           });
     }};
 
-// Of one chunk and a head of the keys: sums over the heads of the values that share it.
+// Of one chunk and a head of the keys: the gradients of q, k, a and b are sums over the heads of
+// the values that share it, those of beta are of each of these.
 template <class T>
 Kernel rowSums{
-    "delta_rule_row_sums",
-    [](View<const T, 4> q, View<const T, 4> k, View<const std::int32_t, 1> starts,
-       View<const float, 5> gradients, View<T, 4> dq, View<T, 4> dk, View<T, 4> da, View<T, 4> db,
-       const DeltaConfig &config) {
+    "delta_rule_row_sums", [](View<const T, 4> q, View<const T, 4> k, View<const float, 3> beta,
+                              View<const std::int32_t, 1> starts, View<const float, 5> gradients,
+                              View<T, 4> dq, View<T, 4> dk, View<T, 4> da, View<T, 4> db,
+                              View<float, 3> dbeta, Float scale, const DeltaConfig &config) {
+      const bool isApart = config.corrects && config.direct;
       const int chunk = config.chunk, width = config.width;
       auto slot = program_id(0), shared = program_id(1);
       auto group = gradients.extent(2) / k.extent(2);
@@ -384,24 +379,41 @@ Kernel rowSums{
             const auto rowsOf = [&](const auto &x) {
               return sequence.rows(x, shared).tile(chunk, width);
             };
-            const auto total = [&](int which) {
-              auto all = zeros<float>(chunk, width);
-              for (auto member : range(0, group))
-                all += gradients.at(which, slot, shared * group + member)
-                           .tile(chunk, width)
-                           .load(0, 0);
-              return all;
-            };
-            const auto store = [&](const View<const T, 4> &x, const View<T, 4> &to, int which) {
-              auto rows = rowsOf(x).load(number, 0);
-              rowsOf(to).store(number, 0,
-                               beforeNorm(total(which), rows, factors(rows, config), config));
-            };
-            store(q, dq, 0);
-            store(k, dk, 1);
-            if (config.corrects && config.direct) {
-              rowsOf(da).store(number, 0, total(2));
-              rowsOf(db).store(number, 0, total(3));
+            auto query = rowsOf(q).load(number, 0), key = rowsOf(k).load(number, 0);
+            auto keyFactor = factors(key, config);
+            auto normal = cast<float>(key) * expand(keyFactor, 1);
+            RowGradients all(chunk, width);
+            auto dKey = all.query;
+            for (auto member : range(0, group)) {
+              auto head = shared * group + member;
+              RowGradients own(chunk, width);
+              own.each(config, [&](int which, Tile<float> &gradient) {
+                gradient = gradients.at(which, slot, head).tile(chunk, width).load(0, 0);
+              });
+              auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
+              auto ofWeighted = config.direct ? own.written : own.reader;
+              all.query += own.query;
+              dKey += ofWeighted * expand(strength, 1);
+              if (isApart)
+                all.reader += own.reader;
+              if (config.corrects)
+                all.added += own.added;
+              if (config.beta) {
+                auto to = sequence.numbers(dbeta, head).tile(chunk);
+                auto ofBeta = sum(ofWeighted * normal, 1);
+                if (config.corrects && !isApart)
+                  ofBeta += to.load(number);
+                to.store(number, ofBeta);
+              }
+            }
+            if (!isApart)
+              dKey += all.added;
+            rowsOf(dq).store(number, 0,
+                             beforeNorm(all.query * scale, query, factors(query, config), config));
+            rowsOf(dk).store(number, 0, beforeNorm(dKey, key, keyFactor, config));
+            if (isApart) {
+              rowsOf(da).store(number, 0, all.reader);
+              rowsOf(db).store(number, 0, all.added);
             }
           });
     }};
@@ -448,10 +460,12 @@ void apply(Use &use) {
     use(columnGradients<T>, Grid(slots, heads), use.tensor<T, 4>("v"), call.beta, call.starts,
         output, chunks.rows, chunks.scores, added, kept, dv, dbeta, squares, gradients, decayed,
         call.wide);
-    use(channelGradients<T>, Grid(slots, heads), q, k, ofRwkv("a"), ofRwkv("b"), call.beta, call.gk,
-        call.starts, squares, decayed, gradients, dbeta, dg, call.scale, call.wide);
-    use(rowSums<T>, Grid(slots, use.call.extent("Hk")), q, k, call.starts, gradients,
-        use.tensor<T, 4>("dq"), use.tensor<T, 4>("dk"), ofRwkv("da"), ofRwkv("db"), call.wide);
+    use(channelGradients<T>, Grid(slots * ceilDiv(call.k, channelsOf(call.wide)), heads), q, k,
+        ofRwkv("a"), ofRwkv("b"), call.beta, call.gk, call.starts, squares, decayed, gradients, dg,
+        call.scale, call.wide);
+    use(rowSums<T>, Grid(slots, use.call.extent("Hk")), q, k, call.beta, call.starts, gradients,
+        use.tensor<T, 4>("dq"), use.tensor<T, 4>("dk"), ofRwkv("da"), ofRwkv("db"), dbeta,
+        call.scale, call.wide);
   });
   launchGradients(use, strengths, dbeta);
   launchChannelGradients(use, decays, dg);
@@ -461,12 +475,12 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.tensors[0].dtype;
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  // Up to a dozen arrays of a chunk's keys are in flight, with rwkv7 more.
-  const bool isShort = call.extent("T") <= 16 || width > (ruleOf(call) == "rwkv7" ? 64 : 128);
-  return {{"chunk", isHalf && !isShort ? 32 : 16},
+  // With rwkv7 four gradients of a chunk's rows are summed up at once.
+  const std::int64_t most = ruleOf(call) == "rwkv7" ? 64 : 128;
+  return {{"chunk", isHalf && call.extent("T") > 16 && width <= most ? 32 : 16},
           {"dv", width > 128 ? 16 : 32},
           {"warps", 4},
-          {"columns", width > 128 ? 16 : 32},
+          {"columns", width > most ? 16 : 32},
           {"chunk_warps", 8}};
 }
 

@@ -253,6 +253,8 @@ CALLS = {
     "chunk_mean_pool": ({"B": 2, "T": 6, "H": 1, "D": 4}, {"chunk": 2}),
     "linear_recurrence": ({"B": 1, "H": 2, "T": 5, "Dk": 16, "Dv": 16}, {}),
     "delta_rule": ({"B": 1, "T": 5, "Hk": 1, "Hv": 2, "K": 16, "V": 16, "N": 1}, {"qk_l2norm": True, "rule": "add"}),
+    "kda": ({"B": 1, "T": 5, "Hk": 1, "Hv": 2, "K": 16, "V": 16, "N": 1}, {"qk_l2norm": True}),
+    "rwkv7": ({"B": 1, "T": 5, "Hk": 1, "Hv": 2, "K": 16, "V": 16, "N": 1}, {"scale": 0.5}),
     "rnn": ({"T": 3, "B": 2, "I": 4, "G": 5, "H": 5, "...": ()}, {}),
     "gru": ({"T": 3, "B": 2, "I": 4, "G": 15, "H": 5, "...": ()}, {}),
     "lstm": ({"T": 3, "B": 2, "I": 4, "G": 20, "H": 5, "...": ()}, {}),
@@ -276,6 +278,8 @@ def array_of(argument, extents):
 
 def check_pair(name, optional):
     """The gradients along some direction against the difference that a small step makes."""
+    global random
+    random = np.random.default_rng(len(name))  # of its own, whichever pairs there are before
     op, pair = _functions.operation(name), _gradients.pair(name)
     extents, options = CALLS[name]
     if any(option["name"] == "precision" for option in op.options):

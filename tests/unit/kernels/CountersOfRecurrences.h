@@ -1,6 +1,7 @@
 // What the recurrent kernels read, for the test of every kernel's counters.
 #pragma once
 #include "CountersExpectation.h"
+#include <cmath>
 
 namespace sectile::test {
 
@@ -41,18 +42,21 @@ inline Bytes ofChannels(const Plan &p, double rows, double scores) {
   return {all + whole, all + whole * p.field("warps")};
 }
 
-// What their gradients read: `rows` arrays for each block of a state's columns, and for each block
-// of v `rowsOfValues` and `scores`; the inverses, what steps add and its gradient, and the states
-// before and after.
-inline Bytes ofChannelGradients(const Plan &p, double rows, double rowsOfValues, double scores) {
-  const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
+// What their gradients read: `rows` arrays for each block of a state's columns, with rwkv7 one and
+// two of scores for each block of v; the inverses, the gradients of scores for each block of
+// channels, those of rows twice, what steps add and its gradient, and the states before and after.
+inline Bytes ofChannelGradients(const Plan &p, double rows, double squares,
+                                double rowsOfGradients) {
+  const bool isRwkv = p.call.kernel->name == "rwkv7_backward";
+  const double columns = p.tiles("V", "dv"), blocks = isRwkv ? p.tiles("V", "columns") : 0,
                chunks = p.extent("Hv") * p.tiles("T", "chunk"), chunk = p.field("chunk"),
-               k = p.extent("K"), v = p.extent("V"), whole = 2 * chunks * columns * k * 4;
-  const double all = chunks * (chunk * 2 *
-                                   (k * (rows * columns + rowsOfValues * blocks) +
-                                    chunk * (columns + scores * blocks) + 2 * v) +
-                               4 * chunk * chunk + 8 * k * v);
-  return {all + whole, all + whole * p.field("warps")};
+               k = p.extent("K"), v = p.extent("V"), whole = 2 * chunks * columns * k * 4,
+               narrow = k * (rows * columns + blocks) + chunk * (columns + 2 * blocks) + 2 * v,
+               wide = (1 + squares * std::ceil(k * chunk / 1024)) * chunk + 2 * rowsOfGradients * k,
+               all = chunks * (2 * chunk * narrow + 4 * chunk * wide + 8 * k * v);
+  // The channels of a block are few for eight warps of 64: two may read the same.
+  const double again = chunks * 4 * chunk * rowsOfGradients * k;
+  return {all + whole, all + again + whole * p.field("warps")};
 }
 
 inline const std::vector<Expectation> &recurrences() {
@@ -161,17 +165,17 @@ inline const std::vector<Expectation> &recurrences() {
            [](const Plan &p) {
              return p.extent("T") * p.extent("Hv") * 12 + p.bytes("k") + 2 * p.bytes("v");
            }},
-      // What kda and rwkv7 leave of the chunks, then states and their gradients as above; the
-      // gradients of a chunk read what comes with rwkv7 for each block of columns.
+      // Inputs as above, once more by columns or by channels; v by columns only with beta or where
+      // it is written as it is.
       {.kernels = {"kda_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
              return Reads{{"q", 2 * p.bytes("q")},   {"k", 3 * p.bytes("k")},
-                          {"v", 2 * p.bytes("v")},   {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 5, 0, 0)}};
+                          {"v", p.bytes("v")},       {"dv", p.bytes("v")},
+                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 5, 2, 3)}};
            },
-       .apart = [](const Plan &p) { return p.bytes("k"); }},
+       .apart = [](const Plan &p) { return p.bytes("k") + p.bytes("v"); }},
       {.kernels = {"rwkv7_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
@@ -179,9 +183,13 @@ inline const std::vector<Expectation> &recurrences() {
              return Reads{{"q", 2 * p.bytes("q")},   {"k", 2 * p.bytes("k")},
                           {"a", 3 * p.bytes("a")},   {"b", 2 * p.bytes("b")},
                           {"v", 3 * p.bytes("v")},   {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 6, 1, 2)}};
+                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 6, 4, 4)}};
            },
-       .apart = [](const Plan &p) { return 4 * p.bytes("k"); }},
+       .apart =
+           [](const Plan &p) {
+             return p.bytes("k") + 2 * p.bytes("v") +
+                    3 * p.extent("T") * p.extent("Hv") * p.field("chunk") * 2;
+           }},
       // The gates of all steps at once, in tiles of 64, left in the reserve; each step then reads
       // the state, w_hh in each program and what x gives.
       {{"rnn", "gru", "lstm"},

@@ -37,11 +37,13 @@ using Speed = std::function<float(std::int64_t, std::int64_t)>;
 inline KernelCase decayed(KernelCase test, const Speed &of) {
   test.prepare = [of](const Invocation &call, std::vector<HostArray> &inputs) {
     const std::int64_t width = call.extent("K"), heads = call.extent("Hv");
-    auto logs = inputs[call.index("g")].as<float>();
-    for (std::size_t i = 0; i < logs.size(); ++i) {
+    HostArray &logs = inputs[call.index("g")];
+    std::vector<double> values(static_cast<std::size_t>(logs.count()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
-      logs[i] = of(at / (width * heads), at % width);
+      values[i] = of(at / (width * heads), at % width);
     }
+    logs.assign(values);
   };
   return test;
 }

@@ -106,8 +106,9 @@ TEST_P(DeltaChannelGradients, OfDecaysAtAnySpeed) {
 TEST_P(DeltaChannelGradients, OfWhatIsForgottenAreNothing) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const auto isForgotten = [](std::int64_t t, std::int64_t d) { return (t + d) % 5 == 2; };
-  for (const KernelCase &test : {plainly, rwkv})
+  for (KernelCase test : {plainly, rwkv})
     for (const char *dtype : {"f32", "bf16"}) {
+      test.with = {"g", "initial_state"};
       const FilledCall filled = fill(gradients(
           decayed(with(test, {{"T", 40}, {"Hk", 1}, {"Hv", 1}}, dtype),
                   [&](std::int64_t t, std::int64_t d) {

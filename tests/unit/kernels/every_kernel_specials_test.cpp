@@ -17,6 +17,8 @@ std::vector<std::string> admitted(const std::string &kernel, bool nan) {
     return {"dk", "dv"};
   if (kernel == "delta_rule_backward" || kernel == "kda_backward")
     return {"dk", "dv", "dbeta"};
+  if (kernel == "rwkv7_backward")
+    return {"dk", "dv", "da", "db"};
   if (kernel == "stick_breaking_attention_backward")
     return {"dk"};
   if (nan)
