@@ -24,7 +24,7 @@ void Generator::chainsOfProducts() {
   Value columns = number(64), pitch = number(64);
   for (unsigned i = 1 + pick(3); i-- > 0;)
     chain.views.push_back(matrix(chain.element, 0, rows, columns, pitch, pick(4) == 0));
-  for (unsigned i = pick(3); i-- > 0;) {
+  for (unsigned i = 1 + pick(2); i-- > 0;) {
     const int64_t height = oneOf(chain.extents), width = oneOf(chain.extents);
     chain.operands.push_back(chainLoad(chain, number(0), height, width));
   }
@@ -60,9 +60,9 @@ Value Generator::chainOperand(Chain &chain, Value at, int64_t height, int64_t wi
   for (Value sum : chain.sums)
     if (shapeOf(sum)[0] == height && shapeOf(sum)[1] == width)
       sums.push_back(sum);
-  if (!same.empty() && pick(3))
+  if (!same.empty() && pick(4))
     return oneOf(same);
-  if (!turnedOnes.empty() && pick(3))
+  if (!turnedOnes.empty() && pick(4))
     return turned(oneOf(turnedOnes));
   Value made;
   if (!sums.empty() && pick(4)) {
@@ -136,9 +136,9 @@ void Generator::chainLoop(Chain &chain) {
     SmallVector<int64_t, 2> shape = {oneOf(chain.extents), oneOf(chain.extents)};
     inits.push_back(constant(shape, chain.sum, 0));
   }
-  if (!chain.operands.empty() && pick(3) == 0)
+  if (coin())
     inits.push_back(oneOf(chain.operands));
-  Value first = number(0), last = pick(3) ? number(int64_t(1 + pick(4))) : someBound(),
+  Value first = number(0), last = pick(4) ? number(int64_t(1 + pick(4))) : someBound(),
         step = number(1);
   auto loop = scf::ForOp::create(builder, loc, first, last, step, inits);
   hintAtProducts(loop);
