@@ -3,6 +3,7 @@
 #include "runtime/BundleFormat.h"
 #include "runtime/Checksum.h"
 #include <algorithm>
+#include <sectile/error.h>
 #include <sectile/version.h>
 #include <stdexcept>
 
@@ -69,6 +70,15 @@ void BundleWriter::add(const BundleKey &key, const Artifact &artifact) {
   out.number(static_cast<uint64_t>(key.configuration.size()));
   for (const uint64_t word : key.configuration)
     out.number(word);
+  Artifact assumed;
+  assumed.kind = artifact.kind;
+  assumed.plan.arguments = artifact.plan.arguments;
+  const auto [known, isFirst] = irHashes.emplace(bytes + serialize(assumed), artifact.irHash);
+  if (!isFirst && known->second != artifact.irHash)
+    throw InputError("two kernels of the bundle are named '" + key.kernel +
+                     "', and take the same types of arguments and the same configuration: a launch "
+                     "could not tell them apart. Give them different names, or make what they "
+                     "differ in, such as a captured variable, a field of the configuration");
   out.text(key.described);
   out.text(serialize(rest));
   out.number(code->second);

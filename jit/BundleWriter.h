@@ -16,7 +16,8 @@ public:
   /// `about` is for people, as JSON. Compressed code needs libzstd where it is launched.
   explicit BundleWriter(std::string about, bool compresses = false)
       : about(std::move(about)), compresses(compresses) {}
-  /// Adds a variant, unless it is there already.
+  /// Adds a variant, unless it is there already. Throws InputError for another kernel's code for
+  /// the same launches.
   void add(const BundleKey &key, const Artifact &artifact);
   void add(const BundledChoice &choice);
   /// The whole file.
@@ -32,6 +33,7 @@ private:
   std::vector<std::string> codes;
   std::vector<BundledChoice> choices;
   std::map<std::string, uint32_t> codeNumbers;
+  std::map<std::string, std::string> irHashes; ///< by the launches that a variant is for
   std::string about;
   bool compresses;
 };

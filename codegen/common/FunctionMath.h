@@ -40,6 +40,15 @@ public:
     llvm::Value *middle = number(isDouble ? 0x1.8p52 : 0x1.8p23), *sum = b.CreateFAdd(x, middle);
     return {b.CreateFSub(sum, middle), b.CreateSub(asBits(sum), asBits(middle))};
   }
+  /// The nearest whole number n of an f32, and 2^n: the sum that ends in n ends in n + bias()
+  /// instead, which takes no addition of integers. n and 2^n are in the range of normal numbers.
+  struct Power {
+    llvm::Value *exponent, *power;
+  };
+  Power nearestPower(llvm::Value *x) const {
+    llvm::Value *middle = number(0x1.8p23 + bias()), *sum = b.CreateFAdd(x, middle);
+    return {b.CreateFSub(sum, middle), asNumber(b.CreateShl(asBits(sum), mantissaBits()))};
+  }
   /// Coefficients from the highest power down.
   llvm::Value *polynomial(llvm::Value *x, llvm::ArrayRef<double> coefficients) const {
     llvm::Value *sum = number(coefficients.front());

@@ -64,9 +64,9 @@ Value *exp(Builder &builder, Value *x) {
   }
   // x · log2(e) = n + f with a small f that is right to the last bit; 2^n is exact. Beyond the
   // clamp f takes the rest, up to infinity.
-  Math::Whole n = m.nearest(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
-  Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n.number)));
-  return m.b.CreateFMul(m.hooks.exp2(m.b, f), m.powerOfTwo(n.integer));
+  Math::Power n = m.nearestPower(m.clamp(m.b.CreateFMul(x, m.number(log2eHighF)), -126, 127));
+  Value *f = m.fma(x, log2eLowF, m.fma(x, log2eHighF, m.b.CreateFNeg(n.exponent)));
+  return m.b.CreateFMul(m.hooks.exp2(m.b, f), n.power);
 }
 
 Value *fastExp(Builder &builder, Value *x) {

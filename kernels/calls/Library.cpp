@@ -3,9 +3,12 @@
 #include "kernels/calls/Overlap.h"
 #include "kernels/calls/Use.h"
 #include "kernels/tuning/Choices.h"
+#include "runtime/Checksum.h"
 #include "runtime/LaunchAccess.h"
+#include <cstdio>
 #include <mutex>
 #include <sectile/error.h>
+#include <sectile/kernel_of.h>
 #include <sectile/library.h>
 #include <sectile/tuning.h>
 #include <unordered_map>
@@ -20,6 +23,12 @@ void AnyTensor::check(DType wanted, int rank, bool isWritten) const {
   if (read_only && isWritten)
     throw LaunchError("a read-only tensor of " + std::string(name_of(dtype)) + " " +
                       toString(extents) + " is one of const " + std::string(name_of(dtype)));
+}
+
+std::string detail::nameWithType(std::string_view name, std::string_view type) {
+  char hash[17];
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(checksumOf(type)));
+  return std::string(name) + "_" + std::string(hash, 8);
 }
 
 namespace {

@@ -109,6 +109,18 @@ void LayoutProblem::propose() {
       Operation *op = node.op ? node.op : node.operands.front()->getOwner();
       addLabel(index, table.idOf(plain(cast<RankedTensorType>(tile.getType()), op)));
     }
+  // A tile of pairs is larger than what was loaded: in the layouts of that, threads that share a
+  // row or a column would all compute the same pairs.
+  for (unsigned index : order) {
+    Node &node = nodes[index];
+    auto broadcast = dyn_cast_or_null<tile::BroadcastOp>(node.op);
+    if (!broadcast)
+      continue;
+    const Layout spread = plain(broadcast.getType(), broadcast);
+    if (llvm::all_of(node.candidates,
+                     [&](unsigned id) { return table[id].numRegisters() > spread.numRegisters(); }))
+      addLabel(index, table.idOf(spread));
+  }
 }
 
 // A start: every node takes the first (or last) label that reaches it.

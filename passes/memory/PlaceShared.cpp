@@ -296,9 +296,14 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
                                << " of shared memory, " << target.name << " has "
                                << inKiB(target.maxSharedBytes)
                                << ": lower the stages or the tile's extents";
+    // What is alive with the topmost one; what other times need does not matter.
+    const Item *top = llvm::max_element(items, [](const Item &a, const Item &b) {
+      return a.offset + a.bytes < b.offset + b.bytes;
+    });
     SmallVector<const Item *> largest;
     for (const Item &item : items)
-      largest.push_back(&item);
+      if ((&item == top || item.isAliveWith(*top)) && item.bytes >= 103) // 0.1 KiB
+        largest.push_back(&item);
     llvm::sort(largest, largerFirst);
     for (const Item *item : ArrayRef(largest).take_front(3)) {
       Diagnostic &note = error.attachNote(item->op->getLoc());

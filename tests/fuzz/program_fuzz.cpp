@@ -53,11 +53,12 @@ private:
     options.exact = seed % 3 == 0;
     options.memory = seed / 6 % 3 != 0;
     using enum Focus;
-    static constexpr Focus focuses[] = {None,      Nests,    None,      Integers,
-                                        HandOvers, Products, Constants, Integers};
+    static constexpr Focus focuses[] = {None,     Nests,     None,     Integers, HandOvers,
+                                        Products, Constants, Integers, Chains};
     options.focus = focuses[seed / 12 % std::size(focuses)];
-    if (options.focus == HandOvers) {
+    if (options.focus == HandOvers || options.focus == Chains)
       options.exact = true; // sums become integers again
+    if (options.focus == HandOvers) {
       options.programs = options.cluster == 2 ? 2 : 2 + seed % 2;
     }
     return options;
@@ -72,7 +73,7 @@ private:
     // Copies by engines and by warps of their own are some targets'.
     const Focus focus = optionsFor(seed).focus;
     static constexpr const char *withEngine[] = {"sm_90a", "sm_90", "sm_90a", "sm_120a"};
-    if (focus == Focus::Products && seed % 5 < 3)
+    if ((focus == Focus::Products || focus == Focus::Chains) && seed % 5 < 3)
       return "sm_90a"; // what its dots do beside other work
     if ((focus == Focus::Nests || focus == Focus::HandOvers) && seed % 5 < 2)
       return withEngine[seed / 5 % std::size(withEngine)];

@@ -162,6 +162,25 @@ TEST(Bundle, TheVariantOfMostFactsIsTaken) {
   EXPECT_EQ(Launch{.configuration = {8}}.codeIn(*bundle), "code for sm_80");
 }
 
+TEST(Bundle, TwoKernelsThatALaunchCannotTellApartAreRefused) {
+  BundleWriter writer("");
+  const auto codeOf = [](const char *ir, std::vector<ArgumentFacts> facts = {}) {
+    Artifact code = codeFor("sm_90a", std::string("code of ") + ir, facts);
+    code.irHash = ir;
+    return code;
+  };
+  writer.add(keyFor("sm_90a"), codeOf("one"));
+  writer.add(keyFor("sm_90a"), codeOf("one"));
+  // Other configurations and assumptions have other code.
+  writer.add(keyFor("sm_90a", {8}), codeOf("two"));
+  writer.add(keyFor("sm_90a"), codeOf("three", {{16}, {16}}));
+  EXPECT_EQ(refused([&] { writer.add(keyFor("sm_90a"), codeOf("four")); }),
+            "two kernels of the bundle are named 'scale', and take the same types of arguments and "
+            "the same configuration: a launch could not tell them apart. Give them different "
+            "names, or make what they differ in, such as a captured variable, a field of the "
+            "configuration");
+}
+
 TEST(Bundle, AnOlderChipsPtxIsTakenWhereThereIsNoOther) {
   BundleWriter writer("");
   writer.add(keyFor("sm_80"), codeFor("sm_80", "oldest"));

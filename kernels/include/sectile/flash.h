@@ -309,14 +309,14 @@ Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V>
     const ListConfig config{.m = launch.config.m, .n = launch.config.n, .ofQueries = ofQueries};
     if (packed) {
       const auto lists = use.workspace<std::int32_t, 4>({1, heads, launch.grid.x, 1 + others});
-      use(kernel<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads), visibility,
-          lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
+      use(kernelOf<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads),
+          visibility, lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
       return asLists(lists);
     }
     const std::int64_t batches = use.extent("B"), own = ofQueries ? rows : columns;
     const auto lists = use.workspace<std::int32_t, 4>({batches, heads, own, 1 + others});
-    use(kernel<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists, queries,
-        keys, config);
+    use(kernelOf<MakeLists<V>>("flash_lists"), Grid(own, heads, batches), visibility, lists,
+        queries, keys, config);
     return asLists(lists);
   } else {
     return {};
@@ -331,7 +331,7 @@ Arguments<ListsOf<V>> listsOfPages(Use &use, const Launch &launch, const Argumen
     const LoopConfig &of = launch.config;
     const auto lists = use.workspace<std::int32_t, 4>(
         {1, launch.grid.y, launch.grid.x, 1 + (room + of.n - 1) / of.n});
-    use(kernel<MakePagedLists<V>>("flash_paged_lists"), Grid(launch.grid.x, launch.grid.y),
+    use(kernelOf<MakePagedLists<V>>("flash_paged_lists"), Grid(launch.grid.x, launch.grid.y),
         visibility, lists, lengths, launch.queryStarts.as<const std::int32_t, 1>(),
         launch.plan.as<const std::int32_t, 2>(), use.call.tensor("q").shape[0], room,
         PagedListConfig{{.m = of.m, .n = of.n, .group = of.group}, launch.pages});
@@ -452,14 +452,14 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
                        const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
                                   inV = use.tensor<E, 4>("v");
                        const auto parts = [&]<class Out>(std::type_identity<Out>) {
-                         use(kernel<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
+                         use(kernelOf<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
                              Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
                                                             launch.lse.as<float, 4>(),
                                                             launch.sinks.as<const float, 2>()},
                              launch.numbers, scores.operands, visibility, launch.config);
                        };
                        if (launch.of == Launch::Of::all)
-                         use(kernel<Forward<E, F, V>>("flash_forward"), launch.grid,
+                         use(kernelOf<Forward<E, F, V>>("flash_forward"), launch.grid,
                              Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
                                                           use.tensor<float, 3>("lse"),
                                                           launch.sinks.as<const float, 2>()},
@@ -513,17 +513,17 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
                                                launch.delta.as<const float, 3>()};
         if constexpr (learnsOfPairs<F>)
           if (launch.of == Launch::Of::pairs)
-            return use(kernel<PairGradients<E, F, V>>("flash_backward_pairs"), launch.grid, in,
+            return use(kernelOf<PairGradients<E, F, V>>("flash_backward_pairs"), launch.grid, in,
                        launch.pairs->gradient, launch.numbers, operands, visibility,
                        PairConfig{launch.config, {launch.pairs->slot}});
         const auto lists = listsOf<V>(use, launch, visibility);
         const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
-          use(kernel<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
+          use(kernelOf<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
               launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.numbers, operands, visibility,
               lists, launch.config);
         };
         if (launch.of == Launch::Of::queries)
-          use(kernel<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
+          use(kernelOf<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
               use.tensor<E, 4>("dq"), launch.numbers, operands, visibility, lists, launch.config);
         else if (launch.of == Launch::Of::keys)
           keys(std::type_identity<E>());
@@ -571,7 +571,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
        {},
        hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
-        use(kernel<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
+        use(kernelOf<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
             Arguments<PackedForwardTensors<E>>{use.tensor<E, 3>("q"), use.tensor<E, 3>("k"),
                                                use.tensor<E, 3>("v"), cu_seqlens_q, cu_seqlens_k,
                                                use.tensor<E, 3>("o"), use.tensor<float, 2>("lse"),
@@ -630,7 +630,7 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
                                                      launch.delta.as<const float, 2>()};
         if constexpr (learnsOfPairs<F>)
           if (launch.of == Launch::Of::pairs)
-            return use(kernel<PackedPairGradients<E, F, V>>("flash_packed_backward_pairs"),
+            return use(kernelOf<PackedPairGradients<E, F, V>>("flash_packed_backward_pairs"),
                        launch.grid, in, launch.pairs->gradient, launch.numbers, operands,
                        visibility, PairConfig{launch.config, {launch.pairs->slot}});
         const auto lists = listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k});
@@ -639,10 +639,10 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
               launch.config);
         };
         if (launch.of == Launch::Of::queries)
-          with(kernel<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),
+          with(kernelOf<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),
                use.tensor<E, 3>("dq"));
         else
-          with(kernel<PackedKeyGradients<E, F, V>>("flash_packed_backward_kv"),
+          with(kernelOf<PackedKeyGradients<E, F, V>>("flash_packed_backward_kv"),
                use.tensor<E, 3>("dk"), use.tensor<E, 3>("dv"));
       });
   AttentionGradients<E, 3> result{out.at("dq").as<E, 3>(), out.at("dk").as<E, 3>(),
@@ -715,7 +715,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
             listsOfPages<V>(use, launch, visibility, pages.lengths,
                             pages.tables.extent(1) * std::int64_t(launch.pages.page));
         const auto of = [&]<class Out>(std::type_identity<Out>) {
-          use(kernel<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
+          use(kernelOf<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
                   use.tensor<E, 3>("q"), pages.k, pages.v, pages.lengths, pages.tables,
                   launch.queryStarts.as<const std::int32_t, 1>(),

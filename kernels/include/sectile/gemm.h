@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <sectile/kernel_of.h>
 #include <sectile/library.h>
 #include <sectile/sealed.h>
 #include <sectile/sectile.h>
@@ -202,8 +203,7 @@ using GemmKernel = Kernel<GemmFunction<T, E, TypeList<C...>, typename Epilogue<E
 
 // One for each type of an epilogue, whatever the calls.
 template <class T, class E, class... C> const GemmKernel<T, E, C...> &gemmKernel() {
-  static const GemmKernel<T, E, C...> kernel{"gemm", {}};
-  return kernel;
+  return kernelOf<GemmFunction<T, E, TypeList<C...>, typename Epilogue<E>::Operands>>("gemm");
 }
 
 // With an axis for the batch in front, if it has none. One matrix for all is found at the same

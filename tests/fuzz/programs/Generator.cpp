@@ -397,6 +397,8 @@ void Generator::focusedStep() {
     return pick(4) ? keep(nestOfProducts()) : farLoop();
   case Focus::Products:
     return keep(pick(3) ? attention() : matmul());
+  case Focus::Chains:
+    return chainsOfProducts();
   case Focus::HandOvers:
     return options.programs > 1 && pick(3) ? handOverAlong() : handOverWithin();
   case Focus::Integers:

@@ -37,7 +37,7 @@ inline constexpr int64_t mostElements = 4096;
 llvm::SmallVector<mlir::Type> renamedTypes(mlir::MLIRContext *context);
 
 /// What half of a program's steps are, if it is about one thing.
-enum class Focus { None, Nests, Products, HandOvers, Integers, Constants };
+enum class Focus { None, Nests, Products, Chains, HandOvers, Integers, Constants };
 
 struct GeneratorOptions {
   /// Nothing but what rounds in one way only: no products and sums of floats that another order, or
@@ -217,6 +217,22 @@ private:
   mlir::Value nest(const Factors &of, unsigned depth, mlir::Value sums);
   mlir::Value nestOfProducts();
   void farLoop();
+
+  // Products that feed each other (Chains.cpp)
+  /// What the products of a chain are of.
+  struct Chain {
+    mlir::Type element, sum;                 ///< of operands and of sums
+    llvm::SmallVector<int64_t, 3> extents;   ///< few, so that results fit operands
+    llvm::SmallVector<mlir::Value> views;    ///< that operands are loaded from
+    llvm::SmallVector<mlir::Value> operands; ///< visible at the builder's place
+    llvm::SmallVector<mlir::Value> sums;     ///< likewise; operands are made of them
+  };
+  mlir::Value chainLoad(const Chain &chain, mlir::Value at, int64_t height, int64_t width);
+  mlir::Value chainOperand(Chain &chain, mlir::Value at, int64_t height, int64_t width);
+  mlir::Value chainProduct(Chain &chain, mlir::Value at, mlir::Value sums);
+  mlir::Value chainStep(Chain &chain, mlir::Value at, mlir::Value sums);
+  void chainLoop(Chain &chain);
+  void chainsOfProducts();
 
   // Memory that is handed over (HandOvers.cpp)
   /// Square matrices side by side in an output, and how loops multiply from them.

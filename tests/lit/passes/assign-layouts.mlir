@@ -152,3 +152,39 @@ module attributes {cta.target = "sm_90a"} {
     return
   }
 }
+
+// -----
+
+// A tile of pairs is larger than the two rows of numbers that it is made of. All threads share it, 30 pairs each, where
+// the layouts of a row or a column would have 128 threads compute a part of 16 of them, eight times.
+// CHECK: #[[L:.+]] = #cta.layout<"48x80, register [(0,1)], lane [(0,2) (0,4) (0,8) (1,0) (2,0)], warp [(4,0) (8,0)]">
+// CHECK-LABEL: func.func @pairs
+// CHECK: arith.subf %{{.*}} : tensor<48x80xf32, #[[L]]>
+// CHECK: math.rsqrt %{{.*}} : tensor<48x80xf32, #[[L]]>
+module attributes {cta.target = "sm_90"} {
+  func.func @pairs(%x: !tile.ptr<f32> {tile.divisible = 16 : i64}, %y: !tile.ptr<f32> {tile.divisible = 16 : i64}, %z: !tile.ptr<f32> {tile.divisible = 16 : i64}) attributes {tile.kernel, cta.warps = 4 : i32} {
+    %i = tile.arange 0 : tensor<48xi32>
+    %px = tile.splat %x : !tile.ptr<f32> -> tensor<48x!tile.ptr<f32>>
+    %qx = tile.addptr %px, %i : tensor<48x!tile.ptr<f32>>, tensor<48xi32>
+    %a = tile.load %qx : tensor<48x!tile.ptr<f32>> -> tensor<48xf32>
+    %j = tile.arange 0 : tensor<80xi32>
+    %py = tile.splat %y : !tile.ptr<f32> -> tensor<80x!tile.ptr<f32>>
+    %qy = tile.addptr %py, %j : tensor<80x!tile.ptr<f32>>, tensor<80xi32>
+    %b = tile.load %qy : tensor<80x!tile.ptr<f32>> -> tensor<80xf32>
+    %a1 = tile.expand_dims %a 1 : tensor<48xf32> -> tensor<48x1xf32>
+    %b1 = tile.expand_dims %b 0 : tensor<80xf32> -> tensor<1x80xf32>
+    %aa = tile.broadcast %a1 : tensor<48x1xf32> -> tensor<48x80xf32>
+    %bb = tile.broadcast %b1 : tensor<1x80xf32> -> tensor<48x80xf32>
+    %d = arith.subf %aa, %bb : tensor<48x80xf32>
+    %r = math.rsqrt %d : tensor<48x80xf32>
+    %s = tile.reduce %r 1 : (tensor<48x80xf32>) -> tensor<48xf32> {
+    ^bb0(%l: f32, %h: f32):
+      %c = arith.addf %l, %h : f32
+      tile.yield %c : f32
+    }
+    %pz = tile.splat %z : !tile.ptr<f32> -> tensor<48x!tile.ptr<f32>>
+    %qz = tile.addptr %pz, %i : tensor<48x!tile.ptr<f32>>, tensor<48xi32>
+    tile.store %qz, %s : tensor<48x!tile.ptr<f32>>, tensor<48xf32>
+    return
+  }
+}

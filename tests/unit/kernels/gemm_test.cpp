@@ -492,6 +492,17 @@ TEST(GemmCode, PersistentProgramsStoreByTheEngine) {
   }
 }
 
+// A bundle finds code by a kernel's name and the types of its arguments, which these share.
+TEST(GemmCode, EachEpilogueHasANameOfItsOwn) {
+  const auto nameOf = []<class E>(E) {
+    return std::string(detail::gemmKernel<half, E, View<half, 3>>().name());
+  };
+  const auto relu = [](const Tile<float> &sums, const GemmPosition &) { return maximum(sums, 0); };
+  const auto twice = [](const Tile<float> &sums, const GemmPosition &) { return sums * 2; };
+  EXPECT_THAT(nameOf(relu), testing::MatchesRegex("gemm_[0-9a-f]{8}"));
+  EXPECT_NE(nameOf(relu), nameOf(twice));
+}
+
 template <class T> Tensor<T, 2> nowhere(std::int64_t rows, std::int64_t columns) {
   return {nullptr, {rows, columns}, {columns, 1}};
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <sectile/flash/checks.h>
 #include <sectile/flash/loops.h>
+#include <sectile/kernel_of.h>
 
 namespace sectile::flash {
 
@@ -19,11 +20,7 @@ struct BlocksFor {
 };
 
 namespace detail {
-// One for each type, whatever the calls.
-template <class Function> const Kernel<Function> &kernel(const char *name) {
-  static const Kernel<Function> kernel{name, {}};
-  return kernel;
-}
+using sectile::detail::kernelOf;
 
 template <class V> struct MakeBlockKinds {
   void operator()(V visibility, View<bool, 5> kinds, SequenceLengths lengths, Int queries, Int keys,
@@ -61,7 +58,7 @@ Blocks blocksOf(const Stream &stream, const Arguments<V> &visibility, BlocksFor 
              {call.batches, call.heads, rows, columns, 2});
   const Tensor<const std::int32_t, 1> none(nullptr, {0}, {1});
   if (count > 0)
-    kernel<MakeBlockKinds<V>>("flash_block_kinds")
+    kernelOf<MakeBlockKinds<V>>("flash_block_kinds")
         .launch(stream, Grid(rows * columns, call.heads, call.batches), visibility, kinds,
                 {lengths.queryStarts ? *lengths.queryStarts : none,
                  lengths.keyStarts ? *lengths.keyStarts : none,
