@@ -13,8 +13,8 @@ using namespace sectile;
 namespace sectile {
 
 static detail::ChoiceWords wordsOf(MatmulActivation) {
-  return {{"none", "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
-           "softplus"}};
+  return {
+      {"none", "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "softplus"}};
 }
 static detail::ChoiceWords wordsOf(LossReduction) { return {{"mean", "sum", "none"}}; }
 static detail::ChoiceWords wordsOf(RopeScalingKind) {

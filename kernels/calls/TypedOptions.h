@@ -20,8 +20,7 @@ void addChoice(TypedCall &call, std::string_view field, const ChoiceWords &choic
 template <class Value> inline constexpr bool isOptional = false;
 template <class Value> inline constexpr bool isOptional<std::optional<Value>> = true;
 
-template <class Value>
-void addField(TypedCall &call, std::string_view field, const Value &value) {
+template <class Value> void addField(TypedCall &call, std::string_view field, const Value &value) {
   if constexpr (isOptional<Value>) {
     if (value)
       addField(call, field, *value);
@@ -42,9 +41,9 @@ void addField(TypedCall &call, std::string_view field, const Value &value) {
 template <class Options, class... Values>
 void addFields(TypedCall &call, const Options &options,
                const std::tuple<Field<Options, Values>...> &fields) {
-  std::apply([&](const auto &...field) {
-    (addField(call, field.name, options.*field.member), ...);
-  }, fields);
+  std::apply(
+      [&](const auto &...field) { (addField(call, field.name, options.*field.member), ...); },
+      fields);
 }
 
 } // namespace sectile::detail

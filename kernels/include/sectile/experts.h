@@ -58,22 +58,23 @@ template <class T> struct MoeCombineGradients {
   Tensor<T, 2> dparts;                           // [M, N]
   std::optional<Tensor<float, 2>> dweights = {}; // [T, k], where weights are given
 };
-template <class T> SECTILE_OUTPUTS(MoeCombineGradients<T>, dparts, dweights)
+template <class T>
+SECTILE_OUTPUTS(MoeCombineGradients<T>, dparts, dweights)
 
 namespace detail {
-void addOptions(TypedCall &call, const MoeRouteOptions &options);
-void addOptions(TypedCall &call, const MoePermuteOptions &options);
-void addOptions(TypedCall &call, const MoeUpOptions &options);
-void addOptions(TypedCall &call, const MoeDownOptions &options);
-void addOptions(TypedCall &call, const MoeCombineOptions &options);
+  void addOptions(TypedCall & call, const MoeRouteOptions &options);
+  void addOptions(TypedCall & call, const MoePermuteOptions &options);
+  void addOptions(TypedCall & call, const MoeUpOptions &options);
+  void addOptions(TypedCall & call, const MoeDownOptions &options);
+  void addOptions(TypedCall & call, const MoeCombineOptions &options);
 
-// Of fp8 codes products are bfloat16.
-template <class T>
-using ExpertElement = std::conditional_t<sizeof(T) == 1, bfloat16, std::remove_const_t<T>>;
-// Matrices of experts like T, or in pairs of e2m1.
-template <class W, class T>
-concept ExpertMatrices = std::same_as<std::remove_const_t<W>, std::remove_const_t<T>> ||
-                         std::same_as<std::remove_const_t<W>, std::uint8_t>;
+  // Of fp8 codes products are bfloat16.
+  template <class T>
+  using ExpertElement = std::conditional_t<sizeof(T) == 1, bfloat16, std::remove_const_t<T>>;
+  // Matrices of experts like T, or in pairs of e2m1.
+  template <class W, class T>
+  concept ExpertMatrices = std::same_as<std::remove_const_t<W>, std::remove_const_t<T>> ||
+                           std::same_as<std::remove_const_t<W>, std::uint8_t>;
 } // namespace detail
 
 // The k best experts of each token, from logits [T, E] of half, bfloat16 or float.
@@ -100,9 +101,9 @@ moe_up(const Stream &stream, const Tensor<T, 2> &x, const Tensor<W, 3> &w,
        const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 1> &rows,
        const MoeUpOptions &options = {},
        const detail::KernelTo<Tensor<detail::ExpertElement<T>, 2>> &to = {}) {
-  return detail::callFor(
-      "h", stream, {"moe_up", {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}}, options,
-      to);
+  return detail::callFor("h", stream,
+                         {"moe_up", {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}},
+                         options, to);
 }
 
 // Rows h [M, K] times w [E, K, N] of their experts, and of each token the weighted sum of those at
@@ -127,8 +128,8 @@ detail::KernelOutput<T, 2>
 moe_combine(const Stream &stream, const Tensor<T, 2> &parts,
             const Tensor<const std::int32_t, 2> &inverse, const MoeCombineOptions &options = {},
             const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
-  return detail::callFor(
-      "y", stream, {"moe_combine", {{"parts", parts}, {"inverse", inverse}}}, options, to);
+  return detail::callFor("y", stream, {"moe_combine", {{"parts", parts}, {"inverse", inverse}}},
+                         options, to);
 }
 
 // The gradients of moe_combine from dy [T, N]. A row must be the place of one choice at most.

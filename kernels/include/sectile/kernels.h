@@ -92,12 +92,15 @@ template <class T, int N> struct LayerNormOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> mean, rstd;
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd)
-template <class T, int N> struct LayerNormGradients {
+template <class T, int N>
+SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd)
+template <class T, int N>
+struct LayerNormGradients {
   Tensor<T, N> dx;
   std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db)
+template <class T, int N>
+SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db)
 
 struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
@@ -110,7 +113,8 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h)
+template <class T, int N>
+SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h)
 struct RmsNormQuantOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
@@ -138,13 +142,14 @@ template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
   std::optional<Tensor<T, 1>> dw = {};
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw)
+template <class T, int N>
+SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw)
 
 namespace detail {
-void addOptions(TypedCall &call, const LayerNormOptions &options);
-void addOptions(TypedCall &call, const RmsNormOptions &options);
-void addOptions(TypedCall &call, const RmsNormQuantOptions &options);
-void addOptions(TypedCall &call, const RmsNormBackwardOptions &options);
+  void addOptions(TypedCall & call, const LayerNormOptions &options);
+  void addOptions(TypedCall & call, const RmsNormOptions &options);
+  void addOptions(TypedCall & call, const RmsNormQuantOptions &options);
+  void addOptions(TypedCall & call, const RmsNormBackwardOptions &options);
 } // namespace detail
 
 // y = (x - mean) rstd w + b
@@ -165,8 +170,8 @@ LayerNormGradients<std::remove_const_t<T>, N> layer_norm_backward(
     const LayerNormOptions &options = {},
     const detail::KernelTo<LayerNormGradients<std::remove_const_t<T>, N>> &to = {}) {
   return detail::callFor(
-      stream,
-      {"layer_norm_backward", {{"x", x}, {"mean", mean}, {"rstd", rstd}, {"dy", dy}}}, options, to);
+      stream, {"layer_norm_backward", {{"x", x}, {"mean", mean}, {"rstd", rstd}, {"dy", dy}}},
+      options, to);
 }
 
 // y = h rstd (w + weight_offset) with h = x, or x + residual
@@ -198,8 +203,8 @@ rms_norm_backward(const Stream &stream, const Tensor<T, N> &x,
                   const detail::KernelInput<float, N - 1> &rstd,
                   const detail::KernelInput<T, N> &dy, const RmsNormBackwardOptions &options = {},
                   const detail::KernelTo<RmsNormGradients<std::remove_const_t<T>, N>> &to = {}) {
-  return detail::callFor(
-      stream, {"rms_norm_backward", {{"x", x}, {"rstd", rstd}, {"dy", dy}}}, options, to);
+  return detail::callFor(stream, {"rms_norm_backward", {{"x", x}, {"rstd", rstd}, {"dy", dy}}},
+                         options, to);
 }
 
 // Softmax and losses -----------------------------------------------------------------------------
@@ -249,19 +254,20 @@ template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
 };
-template <int N> SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse)
+template <int N>
+SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse)
 
 namespace detail {
-void addOptions(TypedCall &call, const CrossEntropyOptions &options);
-// A loss that is reduced has extents of 1, and by name no axes.
-NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
-                     NamedTensors given);
-template <TypedOptions Options>
-NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
-                     NamedTensors given) {
-  addOptions(call, options);
-  return runLoss(stream, std::move(call), options.reduction, std::move(given));
-}
+  void addOptions(TypedCall & call, const CrossEntropyOptions &options);
+  // A loss that is reduced has extents of 1, and by name no axes.
+  NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
+                       NamedTensors given);
+  template <TypedOptions Options>
+  NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
+                       NamedTensors given) {
+    addOptions(call, options);
+    return runLoss(stream, std::move(call), options.reduction, std::move(given));
+  }
 } // namespace detail
 
 // The loss of logits [..., V], given targets [...]: classes, of int64 or int32.
@@ -309,10 +315,11 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;               // [N, H]
   Tensor<float, 2> dw;           // [V, H]
 };
-template <class T> SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw)
+template <class T>
+SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw)
 
 namespace detail {
-void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
+  void addOptions(TypedCall & call, const LinearCrossEntropyOptions &options);
 }
 
 // The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
@@ -322,9 +329,9 @@ LinearCrossEntropyOutputs<std::remove_const_t<T>> linear_cross_entropy(
     const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 2> &w,
     const Tensor<Target, 1> &targets, const LinearCrossEntropyOptions &options = {},
     const detail::KernelTo<LinearCrossEntropyOutputs<std::remove_const_t<T>>> &to = {}) {
-  return detail::outputsOf<LinearCrossEntropyOutputs<std::remove_const_t<T>>>(detail::runLoss(
-      stream, {"linear_cross_entropy", {{"x", x}, {"w", w}, {"targets", targets}}}, options,
-      detail::namedOutputs(to)));
+  return detail::outputsOf<LinearCrossEntropyOutputs<std::remove_const_t<T>>>(
+      detail::runLoss(stream, {"linear_cross_entropy", {{"x", x}, {"w", w}, {"targets", targets}}},
+                      options, detail::namedOutputs(to)));
 }
 
 // Rotary positions -------------------------------------------------------------------------------
@@ -389,10 +396,11 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
-template <class T> SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db)
+template <class T>
+SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db)
 
 namespace detail {
-void addOptions(TypedCall &call, const Conv2dOptions &options);
+  void addOptions(TypedCall & call, const Conv2dOptions &options);
 }
 
 // y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of

@@ -81,11 +81,10 @@ template <class T, class C, class I>
 void kv_append(const Stream &stream, const Tensor<T, 3> &k, const detail::KernelInput<T, 3> &v,
                const Tensor<C, 4> &k_cache, const std::type_identity_t<Tensor<C, 4>> &v_cache,
                const Tensor<I, 1> &slots, const KvAppendOptions &options = {}) {
-  detail::run(
-      stream,
-      {"kv_append",
-       {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}}},
-      options, {{"k_out", k_cache}, {"v_out", v_cache}});
+  detail::run(stream,
+              {"kv_append",
+               {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}}},
+              options, {{"k_out", k_cache}, {"v_out", v_cache}});
 }
 
 // The same with k rotated by the tokens' positions [T]. Gives q [T, Hq, D] rotated; `to` may be q.
@@ -142,14 +141,12 @@ latent_decode(const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 3> &c
               const Tensor<const std::int32_t, 2> &block_tables, double scale,
               const LatentOptions &options = {},
               const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
-  return detail::callFor(stream,
-                         {"latent_decode",
-                          {{"q", q},
-                           {"cache", cache},
-                           {"context_lens", context_lens},
-                           {"block_tables", block_tables}},
-                          {{"scale", detail::wordOf(scale)}}},
-                         options, to);
+  return detail::callFor(
+      stream,
+      {"latent_decode",
+       {{"q", q}, {"cache", cache}, {"context_lens", context_lens}, {"block_tables", block_tables}},
+       {{"scale", detail::wordOf(scale)}}},
+      options, to);
 }
 
 // The same over the rows that a list names for each of q's S tokens, indices [S, topk]: row
@@ -197,14 +194,13 @@ inline PagedSlots paged_slots(const Stream &stream,
                               const Tensor<const std::int32_t, 1> &cu_seqlens_q,
                               std::int64_t tokens, std::int64_t page,
                               const std::optional<PagedSlots> &to = {}) {
-  return detail::callFor(
-      stream,
-      {"paged_slots",
-       {{"context_lens", context_lens},
-        {"block_tables", block_tables},
-        {"cu_seqlens_q", cu_seqlens_q}},
-       {{"page", std::to_string(page)}, {"tokens", std::to_string(tokens)}}},
-      to);
+  return detail::callFor(stream,
+                         {"paged_slots",
+                          {{"context_lens", context_lens},
+                           {"block_tables", block_tables},
+                           {"cu_seqlens_q", cu_seqlens_q}},
+                          {{"page", std::to_string(page)}, {"tokens", std::to_string(tokens)}}},
+                         to);
 }
 
 // A plan [parts, 4] of how the keys of sequences are shared out among programs, for

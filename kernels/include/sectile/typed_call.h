@@ -57,8 +57,9 @@ template <class Value> Value takeTensor(const NamedTensors &tensors, std::string
 template <class Outputs> NamedTensors namedOutputs(const std::optional<Outputs> &to) {
   NamedTensors given;
   if (to)
-    std::apply([&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); },
-               outputFields<Outputs>);
+    std::apply(
+        [&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); },
+        outputFields<Outputs>);
   return given;
 }
 template <class Outputs> Outputs outputsOf(const NamedTensors &tensors) {
@@ -91,8 +92,8 @@ template <class T, int N>
 Tensor<T, N> callFor(const char *output, const Stream &stream, const TypedCall &call,
                      const std::optional<Tensor<T, N>> &to, NamedTensors given = {}) {
   addTensor(given, output, to);
-  return takeTensor<Tensor<T, N>>(
-      run_kernel(stream, call.kernel, call.inputs, call.options, given), output);
+  return takeTensor<Tensor<T, N>>(run_kernel(stream, call.kernel, call.inputs, call.options, given),
+                                  output);
 }
 template <TypedOptions Options, class T, int N>
 Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
