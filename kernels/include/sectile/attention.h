@@ -38,22 +38,19 @@ template <class T, int N> struct AttentionOutputs {
   // [B, Hq, Sq] or [Hq, Tq]: natural logarithms of the rows' sums of exponentials.
   Tensor<float, N - 1> lse;
 };
-template <class T, int N>
-SECTILE_OUTPUTS((AttentionOutputs<T, N>), o, lse)
-template <class T, int N>
-struct AttentionGradients {
+template <class T, int N> SECTILE_OUTPUTS((AttentionOutputs<T, N>), o, lse);
+template <class T, int N> struct AttentionGradients {
   Tensor<T, N> dq, dk, dv;
   std::optional<Tensor<T, N>> dbias = {}; // where there is a bias, and of its shape
   std::optional<Tensor<float, 2>> dsinks = {};
 };
-template <class T, int N>
-SECTILE_OUTPUTS((AttentionGradients<T, N>), dq, dk, dv, dbias, dsinks)
+template <class T, int N> SECTILE_OUTPUTS((AttentionGradients<T, N>), dq, dk, dv, dbias, dsinks);
 
 namespace detail {
-  void addOptions(TypedCall & call, const AttentionOptions &options);
-  // What may be given to be written: a parameter that takes no part in finding T.
-  template <template <class, int> class Results, class T, int N>
-  using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const_t<T>, N>>>;
+void addOptions(TypedCall &call, const AttentionOptions &options);
+// What may be given to be written: a parameter that takes no part in finding T.
+template <template <class, int> class Results, class T, int N>
+using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const_t<T>, N>>>;
 } // namespace detail
 
 // o = softmax(scale q k^T) v of q [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv], or of

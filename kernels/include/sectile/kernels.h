@@ -92,15 +92,12 @@ template <class T, int N> struct LayerNormOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> mean, rstd;
 };
-template <class T, int N>
-SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd)
-template <class T, int N>
-struct LayerNormGradients {
+template <class T, int N> SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd);
+template <class T, int N> struct LayerNormGradients {
   Tensor<T, N> dx;
   std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
 };
-template <class T, int N>
-SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db)
+template <class T, int N> SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db);
 
 struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
@@ -113,8 +110,7 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class T, int N>
-SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h)
+template <class T, int N> SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h);
 struct RmsNormQuantOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
@@ -131,7 +127,7 @@ template <class Q, class T, int N> struct RmsNormQuantOutputs {
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
 template <class Q, class T, int N>
-SECTILE_OUTPUTS((RmsNormQuantOutputs<Q, T, N>), y, scales, rstd, h)
+SECTILE_OUTPUTS((RmsNormQuantOutputs<Q, T, N>), y, scales, rstd, h);
 struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
@@ -142,14 +138,13 @@ template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
   std::optional<Tensor<T, 1>> dw = {};
 };
-template <class T, int N>
-SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw)
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw);
 
 namespace detail {
-  void addOptions(TypedCall & call, const LayerNormOptions &options);
-  void addOptions(TypedCall & call, const RmsNormOptions &options);
-  void addOptions(TypedCall & call, const RmsNormQuantOptions &options);
-  void addOptions(TypedCall & call, const RmsNormBackwardOptions &options);
+void addOptions(TypedCall &call, const LayerNormOptions &options);
+void addOptions(TypedCall &call, const RmsNormOptions &options);
+void addOptions(TypedCall &call, const RmsNormQuantOptions &options);
+void addOptions(TypedCall &call, const RmsNormBackwardOptions &options);
 } // namespace detail
 
 // y = (x - mean) rstd w + b
@@ -254,20 +249,19 @@ template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
 };
-template <int N>
-SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse)
+template <int N> SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse);
 
 namespace detail {
-  void addOptions(TypedCall & call, const CrossEntropyOptions &options);
-  // A loss that is reduced has extents of 1, and by name no axes.
-  NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
-                       NamedTensors given);
-  template <TypedOptions Options>
-  NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
-                       NamedTensors given) {
-    addOptions(call, options);
-    return runLoss(stream, std::move(call), options.reduction, std::move(given));
-  }
+void addOptions(TypedCall &call, const CrossEntropyOptions &options);
+// A loss that is reduced has extents of 1, and by name no axes.
+NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
+                     NamedTensors given);
+template <TypedOptions Options>
+NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
+                     NamedTensors given) {
+  addOptions(call, options);
+  return runLoss(stream, std::move(call), options.reduction, std::move(given));
+}
 } // namespace detail
 
 // The loss of logits [..., V], given targets [...]: classes, of int64 or int32.
@@ -315,11 +309,10 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;               // [N, H]
   Tensor<float, 2> dw;           // [V, H]
 };
-template <class T>
-SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw)
+template <class T> SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw);
 
 namespace detail {
-  void addOptions(TypedCall & call, const LinearCrossEntropyOptions &options);
+void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
 }
 
 // The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
@@ -396,11 +389,10 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
-template <class T>
-SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db)
+template <class T> SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db);
 
 namespace detail {
-  void addOptions(TypedCall & call, const Conv2dOptions &options);
+void addOptions(TypedCall &call, const Conv2dOptions &options);
 }
 
 // y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of

@@ -37,12 +37,10 @@ template <class T> struct DeltaRuleOutputs {
   Tensor<T, 4> o;               // [B, T, Hv, V]
   Tensor<float, 4> final_state; // [N, Hv, K, V]
 };
-template <class T>
-SECTILE_OUTPUTS(DeltaRuleOutputs<T>, o, final_state)
+template <class T> SECTILE_OUTPUTS(DeltaRuleOutputs<T>, o, final_state);
 
 // None of inputs that are not given.
-template <class T>
-struct DeltaRuleGradients {
+template <class T> struct DeltaRuleGradients {
   Tensor<T, 4> dq, dk, dv;
   std::optional<AnyTensor> dbeta = {}, dg = {}; // as beta, g
   std::optional<Tensor<float, 1>> dA_log = {}, ddt_bias = {}, dD = {};
@@ -51,12 +49,12 @@ struct DeltaRuleGradients {
 };
 template <class T>
 SECTILE_OUTPUTS(DeltaRuleGradients<T>, dq, dk, dv, dbeta, dg, dA_log, ddt_bias, dD, dz,
-                dinitial_state)
+                dinitial_state);
 
 namespace detail {
-  // The call is of the kernel that the options want.
-  void addOptions(TypedCall & call, const DeltaRuleOptions &options);
-}
+// The call is of the kernel that the options want.
+void addOptions(TypedCall &call, const DeltaRuleOptions &options);
+} // namespace detail
 
 // The gated delta rule, and with StateRule::mamba2 q, k, v being its C, B, x: q, k [B, T, Hk, K]
 // and v [B, T, Hv, V] of half, bfloat16 or float, beta [B, T, Hv] of any of these; 1 if it is none.
@@ -101,17 +99,14 @@ template <class T> struct CausalConvOutputs {
   Tensor<T, 3> y;           // [B, T, D]
   Tensor<T, 3> final_state; // [N, D, W - 1]: the last inputs of each sequence
 };
-template <class T>
-SECTILE_OUTPUTS(CausalConvOutputs<T>, y, final_state)
-template <class T>
-struct CausalConvGradients {
+template <class T> SECTILE_OUTPUTS(CausalConvOutputs<T>, y, final_state);
+template <class T> struct CausalConvGradients {
   Tensor<T, 3> dx;
   Tensor<T, 2> dw;
   std::optional<Tensor<T, 1>> db = {};             // where there is b
   std::optional<Tensor<T, 3>> dinitial_state = {}; // where there is initial_state
 };
-template <class T>
-SECTILE_OUTPUTS(CausalConvGradients<T>, dx, dw, db, dinitial_state)
+template <class T> SECTILE_OUTPUTS(CausalConvGradients<T>, dx, dw, db, dinitial_state);
 struct CausalConvUpdateOptions {
   bool silu = true;
   std::optional<AnyTensor> b = {};
@@ -213,18 +208,15 @@ template <class T, int N> struct RmsNormGatedOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> rstd;
 };
-template <class T, int N>
-SECTILE_OUTPUTS((RmsNormGatedOutputs<T, N>), y, rstd)
-template <class T, int N>
-struct RmsNormGatedGradients {
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedOutputs<T, N>), y, rstd);
+template <class T, int N> struct RmsNormGatedGradients {
   Tensor<T, N> dx, dz;
   std::optional<Tensor<T, 1>> dw = {}; // where there is w
 };
-template <class T, int N>
-SECTILE_OUTPUTS((RmsNormGatedGradients<T, N>), dx, dz, dw)
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedGradients<T, N>), dx, dz, dw);
 
 namespace detail {
-  void addOptions(TypedCall & call, const RmsNormGatedOptions &options);
+void addOptions(TypedCall &call, const RmsNormGatedOptions &options);
 } // namespace detail
 
 // y = x rstd w gate(z) along the last axis; rows [..., N] of half, bfloat16 or float.

@@ -105,7 +105,7 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
 
 } // namespace sectile::detail
 
-// SECTILE_OUTPUTS(Type, field, ...) says that the fields of a struct of tensors are the outputs of
+// SECTILE_OUTPUTS(Type, field, ...); says that the fields of a struct of tensors are the outputs of
 // their names; with template <...> before it, of a class template.
 #define SECTILE_OUTPUTS(Type, ...)                                                                 \
   inline constexpr auto sectileOutputFields(std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {       \
@@ -114,4 +114,5 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
     static_assert(::sectile::detail::namesEveryField<Outputs>(fields),                             \
                   "SECTILE_OUTPUTS must name every field of the struct, in their order");          \
     return fields;                                                                                 \
-  }
+  }                                                                                                \
+  static_assert(true, "a declaration that ends with a semicolon")
