@@ -13,35 +13,40 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   return()
 endif()
 
+# sectile_precompile(NAME option...): the target sectile_pch_NAME, whose property SECTILE_PCH is the precompiled header
+# for sources with these options.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
-separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}")
-list(APPEND flags -std=c++20 -fPIC -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
-if(SECTILE_SANITIZE)
-  list(APPEND flags ${SECTILE_SANITIZE_OPTIONS})
-endif()
-list(APPEND flags -isystem ${MLIR_INCLUDE_DIRS})
-
 file(READ ${PROJECT_SOURCE_DIR}/cmake/pch.h header)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/pch.h)
-string(SHA256 key "${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} ${LLVM_PACKAGE_VERSION} ${flags} ${header}")
-string(SUBSTRING ${key} 0 16 key)
-if(DEFINED ENV{XDG_CACHE_HOME})
-  set(folder $ENV{XDG_CACHE_HOME}/sectile-build/${key})
-else()
-  set(folder $ENV{HOME}/.cache/sectile-build/${key})
-endif()
-set(SECTILE_PCH ${folder}/pch.h.pch)
-# Left alone where another tree has made it: a newer date would have every tree build everything again. Written beside
-# and renamed, as another tree may be making the same one.
-add_custom_command(OUTPUT ${SECTILE_PCH}
-  COMMAND test -f ${SECTILE_PCH} || ( mkdir -p ${folder} && cp ${PROJECT_SOURCE_DIR}/cmake/pch.h ${folder}/pch.h &&
-    ${CMAKE_CXX_COMPILER} ${flags} -x c++-header ${folder}/pch.h -o ${SECTILE_PCH}.$$$$ &&
-    mv ${SECTILE_PCH}.$$$$ ${SECTILE_PCH} )
-  COMMENT "Precompiling the headers of MLIR and LLVM")
-add_custom_target(sectile_pch DEPENDS ${SECTILE_PCH})
+function(sectile_precompile name)
+  separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}")
+  list(APPEND flags ${ARGN} -std=c++20 -fPIC -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
+  if(SECTILE_SANITIZE)
+    list(APPEND flags ${SECTILE_SANITIZE_OPTIONS})
+  endif()
+  list(APPEND flags -isystem ${MLIR_INCLUDE_DIRS})
+  string(SHA256 key "${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} ${LLVM_PACKAGE_VERSION} ${flags} ${header}")
+  string(SUBSTRING ${key} 0 16 key)
+  if(DEFINED ENV{XDG_CACHE_HOME})
+    set(folder $ENV{XDG_CACHE_HOME}/sectile-build/${key})
+  else()
+    set(folder $ENV{HOME}/.cache/sectile-build/${key})
+  endif()
+  set(pch ${folder}/pch.h.pch)
+  # Left alone where another tree has made it: a newer date would have every tree build everything again. Written beside
+  # and renamed, as another tree may be making the same one.
+  add_custom_command(OUTPUT ${pch}
+    COMMAND test -f ${pch} || ( mkdir -p ${folder} && cp ${PROJECT_SOURCE_DIR}/cmake/pch.h ${folder}/pch.h &&
+      ${CMAKE_CXX_COMPILER} ${flags} -x c++-header ${folder}/pch.h -o ${pch}.$$$$ && mv ${pch}.$$$$ ${pch} )
+    COMMENT "Precompiling the headers of MLIR and LLVM")
+  add_custom_target(sectile_pch_${name} DEPENDS ${pch})
+  set_target_properties(sectile_pch_${name} PROPERTIES SECTILE_PCH ${pch})
+endfunction()
+sectile_precompile(library)
 
 function(sectile_use_pch target)
-  add_dependencies(${target} sectile_pch)
+  add_dependencies(${target} sectile_pch_library)
+  set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_library)
   target_compile_options(${target} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
   # At the end of the folder, when it is known which sources do without (for an optimisation level of their own).
   cmake_language(EVAL CODE "cmake_language(DEFER CALL sectile_include_pch ${target})")
@@ -49,11 +54,23 @@ endfunction()
 
 function(sectile_include_pch target)
   get_target_property(sources ${target} SOURCES)
+  get_target_property(precompiled ${target} SECTILE_PCH)
+  get_target_property(pch ${precompiled} SECTILE_PCH)
   foreach(source ${sources})
     get_source_file_property(skip ${source} SKIP_PRECOMPILE_HEADERS)
     if(NOT skip)
       set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -include-pch ${SECTILE_PCH})
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -include-pch ${pch})
     endif()
   endforeach()
 endfunction()
+
+# sectile_unoptimised(target): compiled in half the time, in builds for development.
+if(build_type STREQUAL "DEV" AND NOT SECTILE_SANITIZE)
+  sectile_precompile(unoptimised -O0)
+  function(sectile_unoptimised target)
+    add_dependencies(${target} sectile_pch_unoptimised)
+    set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_unoptimised)
+    target_compile_options(${target} PRIVATE -O0)
+  endfunction()
+endif()

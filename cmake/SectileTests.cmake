@@ -1,15 +1,28 @@
 # How tests are declared: C++ (GoogleTest), scripts, code that must not compile, lit.
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
-include(GoogleTest)
 
-# sectile_test(name source...): a GoogleTest program; each of its tests is an entry of ctest.
+# sectile_test(name source... [SHARDS count]): a GoogleTest program, an entry of ctest: its tests share a process, which
+# compiles what they have in common once. In shards it is that many entries, each of which runs its part of the tests.
 function(sectile_test name)
-  sectile_program(${name}_test ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
+  sectile_program(${name}_test ${arg_UNPARSED_ARGUMENTS})
+  if(COMMAND sectile_unoptimised)
+    sectile_unoptimised(${name}_test)
+  endif()
   target_link_libraries(${name}_test PRIVATE GTest::gmock GTest::gmock_main)
   set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
-  gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 1200)
+  if(NOT arg_SHARDS)
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 1200)
+    return()
+  endif()
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name}_test)
+    set_tests_properties(${name}.${shard} PROPERTIES TIMEOUT 1200
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 # sectile_script_test(name script.py argument...): a Python script that exits with 0 when all is well.
@@ -27,13 +40,25 @@ endfunction()
 # sectile_compile_fail(source...): each source must be refused by the compiler, with an error that
 # matches the regular expression after `// expect: ` in it. Public headers only.
 function(sectile_compile_fail)
-  set(includes ${SECTILE_PUBLIC_INCLUDES})
-  list(TRANSFORM includes PREPEND -I)
+  set(command ${CMAKE_CXX_COMPILER} -std=c++20 ${SECTILE_PUBLIC_INCLUDES})
+  list(TRANSFORM command PREPEND -I REGEX "^/.*/include$")
+  set(precompiled ${PROJECT_BINARY_DIR}/tests/compile_fail.pch)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND NOT TEST compile_fail.headers)
+    add_test(NAME compile_fail.headers COMMAND ${command} -x c++-header
+      ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/headers.h -o ${precompiled})
+    set_tests_properties(compile_fail.headers PROPERTIES FIXTURES_SETUP compile_fail)
+  endif()
   foreach(source ${ARGN})
     get_filename_component(name ${source} NAME_WE)
+    set(options)
+    file(STRINGS ${source} macros REGEX "^#define") # what changes the headers is read before them
+    if(TEST compile_fail.headers AND NOT macros)
+      set(options -include-pch ${precompiled})
+    endif()
     add_test(NAME compile_fail.${name} COMMAND Python3::Interpreter
       ${PROJECT_SOURCE_DIR}/tests/compile_fail/expect_error.py ${CMAKE_CURRENT_SOURCE_DIR}/${source}
-      ${CMAKE_CXX_COMPILER} -std=c++20 -fsyntax-only ${includes})
+      ${command} -fsyntax-only ${options})
+    set_tests_properties(compile_fail.${name} PROPERTIES FIXTURES_REQUIRED compile_fail)
   endforeach()
 endfunction()
 

@@ -298,14 +298,14 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
                      kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
                      keys = call.extent("Sk"), groups = groupOf(call);
   if (!tensors.dvParts && tensors.dk.dtype != call.dtype("dv"))
-    throw InputError(call.kernel->name + ": dk and dv must have one dtype");
+    refuse(call, "dk and dv must have one dtype");
   AttentionConfig rows = rowConfig(use, numbers);
   flash::LoopConfig forQueries = attentionConfig(use, numbers, "q_"),
                     forKeys = attentionConfig(use, numbers, "kv_");
   forKeys.parts = use.field("kv_parts");
   if (forKeys.parts < 1 || groups % forKeys.parts)
-    refuse(call, "kv_parts (" + std::to_string(forKeys.parts) +
-                     ") must divide the query heads of a group (" + std::to_string(groups) + ")");
+    refuse(call, "kv_parts (", forKeys.parts, ") must divide the query heads of a group (", groups,
+           ")");
   const bool fused = use.field("fused");
   if (fused && !allowsAnyOrder(call))
     refuse(call, "fused sums dq in any order, which only unordered=true allows");

@@ -101,11 +101,10 @@ void checkLearned(const Invocation &call, bool packed, flash::Along along,
   Shape shape(gradient.extents().begin(), gradient.extents().end());
   if (along != flash::Along::pairs)
     shape.erase(shape.begin() + 2);
-  throw InputError(call.kernel->name + ": a learned operand is " + toString(shape) +
-                   ", but has to be [1 or B, 1 or H, W] for B=" + std::to_string(batches) +
-                   ", H=" + std::to_string(heads) +
-                   ", and W 1, Sq, Sk or an odd number of distances, 3 at least, or [1 or B, 1 or "
-                   "H, Sq, Sk] along pairs");
+  refuse(call, "a learned operand is ", toString(shape),
+         ", but has to be [1 or B, 1 or H, W] for B=", batches, ", H=", heads,
+         ", and W 1, Sq, Sk or an odd number of distances, 3 at least, or [1 or B, 1 or "
+         "H, Sq, Sk] along pairs");
 }
 
 // For programs that go over lists: one block of one head each, or over pages of the heads that

@@ -77,18 +77,17 @@ void sectile::checkHeads(const Invocation &call, const std::string &ofQueries,
                          const std::string &ofKeys, const std::vector<std::string> &widths) {
   const std::int64_t heads = call.extent("Hq"), kvHeads = call.extent("Hkv");
   if (kvHeads == 0 ? heads != 0 : heads % kvHeads != 0)
-    refuse(call, "Hq, the heads of " + ofQueries + " (" + std::to_string(heads) +
-                     "), must be a multiple of Hkv, those of " + ofKeys + " (" +
-                     std::to_string(kvHeads) + ")");
+    refuse(call, "Hq, the heads of ", ofQueries, " (", heads,
+           "), must be a multiple of Hkv, those of ", ofKeys, " (", kvHeads, ")");
   for (const std::string &axis : widths)
     if (const std::int64_t d = call.extent(axis); d < 16 || d > 256)
-      refuse(call, axis + " is " + std::to_string(d) + ", but must be from 16 to 256");
+      refuse(call, axis, " is ", d, ", but must be from 16 to 256");
 }
 
 void sectile::checkScores(const Invocation &call) {
   for (const char *option : {"window_left", "window_right"})
     if (windowOf(call, option) < -1)
-      refuse(call, "option '" + std::string(option) + "' is a distance, or -1 for any");
+      refuse(call, "option '", option, "' is a distance, or -1 for any");
   if (call.options.number("softcap") < 0)
     refuse(call, "option 'softcap' cannot be negative");
 }
@@ -119,8 +118,8 @@ double sectile::visiblePairs(const Invocation &call) {
 static void checkColumns(const Invocation &call, std::int64_t keys) {
   for (const char *input : {"bias", "mask"})
     if (call.has(input) && call.extent("Mk") < keys)
-      refuse(call, std::string(input) + " has " + std::to_string(call.extent("Mk")) +
-                       " columns, but a sequence has " + std::to_string(keys) + " keys");
+      refuse(call, input, " has ", call.extent("Mk"), " columns, but a sequence has ", keys,
+             " keys");
 }
 
 void sectile::checkVarlen(const Invocation &call) {

@@ -106,9 +106,7 @@ void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modif
                      kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
                      parts = use.field("splits");
   if (numbers.drops)
-    throw InputError(
-        call.kernel->name +
-        ": packed heads have no dropout, whose weights are drawn for one head's block");
+    refuse(call, "packed heads have no dropout, whose weights are drawn for one head's block");
   flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
   chosen.group = static_cast<int>(groupOf(call));
   flash::detail::Launch packed{

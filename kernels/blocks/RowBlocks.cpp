@@ -107,3 +107,20 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
                 (rows == 1 || (tile <= 4096 && rows < 2 * elementCount(call.leading)));
        }}};
 }
+
+decltype(SearchSpace::where) sectile::tilesWithin(std::vector<std::string> fields,
+                                                  std::int64_t least, std::int64_t most,
+                                                  std::vector<TriedAlong> along,
+                                                  std::string warps) {
+  return [=](const Invocation &call, const std::string &target, const Config &config) {
+    const std::int64_t threads = config.at(warps) * warpSize(target);
+    std::int64_t elements = 1;
+    for (const std::string &field : fields)
+      elements *= config.at(field);
+    return threads <= 1024 && elements >= least * threads && elements <= most * threads &&
+           std::ranges::all_of(along, [&](const TriedAlong &one) {
+             return config.at(one.field) <= one.smallest ||
+                    config.at(one.field) < 2 * call.extent(one.axis);
+           });
+  };
+}

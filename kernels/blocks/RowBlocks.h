@@ -27,6 +27,17 @@ std::int64_t blockFor(std::int64_t length, DType dtype);
 std::vector<std::int64_t> rowBlocks();
 bool isFittingBlock(std::int64_t block, std::int64_t length, DType dtype);
 
+// For SearchSpace::where: the tiles whose extents these fields are have `least` to `most` elements
+// for each thread, and a field beyond the smallest value tried is less than twice its axis.
+struct TriedAlong {
+  std::string field;
+  std::int64_t smallest;
+  std::string axis;
+};
+decltype(SearchSpace::where) tilesWithin(std::vector<std::string> fields, std::int64_t least,
+                                         std::int64_t most, std::vector<TriedAlong> along = {},
+                                         std::string warps = "warps");
+
 // Elements of short rows that share a program. A multiprocessor has room for so many programs only:
 // of one warp each they leave it half empty.
 constexpr std::int64_t elementsTogether = 4096;

@@ -151,9 +151,7 @@ static std::vector<HostArray> asSpecified(const Invocation &call,
 // A reference may be anybody's.
 static void requireOutputs(const Invocation &call, std::span<const HostArray> outputs,
                            std::size_t inputs) {
-  const auto fail = [&](const std::string &what) {
-    throw InputError(call.kernel->name + ": its reference gives " + what);
-  };
+  const auto fail = [&](const std::string &what) { refuse(call, "its reference gives ", what); };
   if (outputs.size() != call.tensors.size() - inputs)
     fail(std::to_string(outputs.size()) + " outputs instead of " +
          std::to_string(call.tensors.size() - inputs));
@@ -176,7 +174,7 @@ std::vector<HostArray> referenceOutputs(const Invocation &call, std::span<const 
   if (call.kernel->contents)
     call.kernel->contents(call, specified);
   if (!call.kernel->reference)
-    throw InputError(call.kernel->name + ": it has no reference to compare with");
+    refuse(call, "it has no reference to compare with");
   std::vector<HostArray> outputs = call.kernel->reference(call, specified, arithmetic);
   requireOutputs(call, outputs, inputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -83,8 +83,7 @@ Placement sectile::placeArguments(const Invocation &call, const NamedTensors &in
         place = outputs.emplace(spec.name, allocate(type)).first;
       tensor = &place->second;
       if (tensor->read_only)
-        throw InputError(call.kernel->name + ": " + spec.name +
-                         " is an output, but the tensor given for it is read-only");
+        refuse(call, spec.name, " is an output, but the tensor given for it is read-only");
     } else {
       tensor = &inputs.find(spec.name)->second;
     }
@@ -235,9 +234,8 @@ void Use::mergedLengths(std::size_t argument, DType dtype, std::size_t rank, std
     if (extent == 1)
       stride = steps[i];
     else if (extent != 0 && steps[i] != stride * extent)
-      throw InputError(call.kernel->name + ": axes " + std::to_string(place) + " to " +
-                       std::to_string(end - 1) + " of " + call.kernel->arguments[argument].name +
-                       " must lie evenly, but its strides are " + toString(steps));
+      refuse(call, "axes ", place, " to ", end - 1, " of ", call.kernel->arguments[argument].name,
+             " must lie evenly, but its strides are ", toString(steps));
     extent *= type.shape[i];
   }
 }

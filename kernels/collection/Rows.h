@@ -1,10 +1,10 @@
 // What the kernels over rows of numbers share: the extreme values of a type, and configurations by
 // the rows' length.
 #pragma once
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
 #include "kernels/references/Sample.h"
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 namespace sectile {
@@ -24,9 +24,7 @@ template <class T> constexpr auto highestOf() {
 }
 
 inline std::int64_t powerFor(std::int64_t length, std::int64_t least, std::int64_t most) {
-  return std::clamp(static_cast<std::int64_t>(std::bit_ceil(
-                        static_cast<std::uint64_t>(std::max<std::int64_t>(length, 1)))),
-                    least, most);
+  return std::clamp(powerAtLeast(std::max<std::int64_t>(length, 1)), least, most);
 }
 
 inline ArgumentRow rowsArgument(const char *doc) {
@@ -53,12 +51,7 @@ inline int choiceOf(const Invocation &call, const std::string &option) {
 inline std::vector<SearchSpace> blockSpaces(const char *part) {
   return {{.part = part,
            .axes = {{"block", {64, 256, 1024, 2048, 4096, 8192}}, {"warps", {1, 2, 4, 8}}},
-           .where = [](const Invocation &call, const std::string &target, const Config &config) {
-             const std::int64_t block = config.at("block"),
-                                threads = config.at("warps") * warpSize(target);
-             return block >= threads && block <= 64 * threads &&
-                    (block == 64 || block < 2 * call.extent("N"));
-           }}};
+           .where = tilesWithin({"block"}, 1, 64, {{"block", 64, "N"}})}};
 }
 
 const std::vector<ConfigSpec> blockConfig = {{"block", "elements of a row held at once"},

@@ -31,21 +31,20 @@ void derive(Invocation &call) {
 void check(const Invocation &call) {
   const std::int64_t taps = call.extent("W");
   if (taps < 2 || taps > 4)
-    refuse(call, "w has " + std::to_string(taps) + " taps, but must have 2, 3 or 4");
+    refuse(call, "w has ", taps, " taps, but must have 2, 3 or 4");
   if (call.extent("C") != taps - 1)
-    refuse(call, "a state has " + std::to_string(call.extent("C")) + " inputs, but with " +
-                     std::to_string(taps) + " taps must have " + std::to_string(taps - 1));
+    refuse(call, "a state has ", call.extent("C"), " inputs, but with ", taps, " taps must have ",
+           taps - 1);
   if (isPacked(call)) {
     if (call.extent("B") != 1)
-      refuse(call, "with cu_seqlens B must be 1, but is " + std::to_string(call.extent("B")));
+      refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
     if (call.extent("ends") < 1)
       refuse(call, "cu_seqlens has one number more than sequences, but has none");
     if (call.extent("ends") == 1 && call.extent("T") != 0)
       refuse(call, "x has steps, but there is no sequence");
   }
   if (call.extent("N") != sequences(call))
-    refuse(call, "there are " + std::to_string(sequences(call)) + " sequences, but states of " +
-                     std::to_string(call.extent("N")));
+    refuse(call, "there are ", sequences(call), " sequences, but states of ", call.extent("N"));
 }
 
 } // namespace
@@ -92,18 +91,11 @@ void causal::configure(KernelSpec &spec) {
                                                         isPacked ? 8 : 4);
     return Config{{"t", t}, {"d", d}, {"warps", powerAtMost(warps)}};
   };
-  spec.spaces = {
-      {.part = spec.name,
-       .axes = {{"t", {1, 2, 4, 8, 16, 32, 64}},
-                {"d", {32, 64, 128, 256}},
-                {"warps", {1, 2, 4, 8}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t numbers =
-             config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
-         return numbers >= 2 && numbers <= 32 &&
-                (config.at("t") == 1 || config.at("t") < 2 * call.extent("T")) &&
-                (config.at("d") == 32 || config.at("d") < 2 * call.extent("D"));
-       }}};
+  spec.spaces = {{.part = spec.name,
+                  .axes = {{"t", {1, 2, 4, 8, 16, 32, 64}},
+                           {"d", {32, 64, 128, 256}},
+                           {"warps", {1, 2, 4, 8}}},
+                  .where = tilesWithin({"t", "d"}, 2, 32, {{"t", 1, "T"}, {"d", 32, "D"}})}};
 }
 
 ConvConfig causal::configOf(const Use &use, const char *states) {

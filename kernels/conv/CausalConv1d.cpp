@@ -207,9 +207,8 @@ KernelSpec sectile::causalConv1dUpdateSpec() {
   spec.check = [plain = spec.check](const Invocation &call) {
     plain(call);
     if (!call.has("indices") && call.extent("P") < call.extent("N"))
-      refuse(call, "without indices sequence s has row s of state, which has " +
-                       std::to_string(call.extent("P")) + " rows for " +
-                       std::to_string(call.extent("N")) + " sequences");
+      refuse(call, "without indices sequence s has row s of state, which has ", call.extent("P"),
+             " rows for ", call.extent("N"), " sequences");
   };
   spec.typical["P"] = 256;
   spec.small["P"] = 8;

@@ -192,18 +192,12 @@ KernelSpec sectile::causalConv1dBackwardSpec() {
                   {"warps", warps},
                   {"programs", std::clamp<std::int64_t>(std::min(tiles, most), 1, 1024)}};
   };
-  spec.spaces = {
-      {.part = spec.name,
-       .axes = {{"t", {4, 8, 16, 32}},
-                {"d", {32, 64, 128}},
-                {"warps", {1, 2, 4, 8}},
-                {"programs", {8, 16, 32, 64, 128, 256}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t numbers =
-             config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
-         return numbers >= 2 && numbers <= 16 &&
-                (config.at("d") == 32 || config.at("d") < 2 * call.extent("D"));
-       }}};
+  spec.spaces = {{.part = spec.name,
+                  .axes = {{"t", {4, 8, 16, 32}},
+                           {"d", {32, 64, 128}},
+                           {"warps", {1, 2, 4, 8}},
+                           {"programs", {8, 16, 32, 64, 128, 256}}},
+                  .where = tilesWithin({"t", "d"}, 2, 16, {{"d", 32, "D"}})}};
   spec.apply = [](Use &use) {
     ConvConfig config = configOf(use, "initial_state");
     config.given = use.has("dfinal_state");

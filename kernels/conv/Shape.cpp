@@ -44,7 +44,7 @@ KernelSpec sectile::convSpec() {
 }
 
 void sectile::checkConv(const Invocation &call) {
-  auto fail = [&](const std::string &what) { throw InputError(call.kernel->name + ": " + what); };
+  auto fail = [&](const std::string &what) { refuse(call, what); };
   for (const char *name : {"stride_h", "stride_w", "dilation_h", "dilation_w", "groups"})
     if (call.options.integer(name) < 1)
       fail(std::string("option '") + name + "' is at least 1");

@@ -42,7 +42,7 @@ KernelSpec specOf(const char *name, const char *summary, const std::string &from
   spec.check = [](const Invocation &call) {
     const double p = call.options.number("p");
     if (p < 0 || p > 1)
-      throw InputError(call.kernel->name + ": option 'p' is from 0 to 1");
+      refuse(call, "option 'p' is from 0 to 1");
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {

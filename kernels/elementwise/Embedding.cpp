@@ -2,6 +2,7 @@
 //   y[i] = scale table[indices[i]], dtable[r] = scale sum of dy[i] over all i with indices[i] = r,
 // without a scale as torch.nn.functional.embedding. An index that is no row is an assertion's
 // error.
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/elementwise/ElementReferences.h"
 #include "kernels/elementwise/Family.h"
 #include "kernels/elementwise/SortPlaces.h"
@@ -106,7 +107,7 @@ const ArgumentRow indices{"indices: [...] i64|i32",
 
 void check(const Invocation &call) {
   if (call.extent("V") == 0 && elementCount(call.leading) != 0)
-    throw InputError(call.kernel->name + ": there are indices, but the table has no rows");
+    refuse(call, "there are indices, but the table has no rows");
 }
 
 bool isScaled(const Invocation &call) { return call.options.number("scale") != 1; }
@@ -120,22 +121,14 @@ void fill(KernelSpec &spec, const char *part, std::int64_t rows) {
   spec.typical = {{"V", 32768}, {"H", 1024}, {"...", 4096}};
   spec.small = {{"V", 50}, {"H", 40}, {"...", 70}};
   spec.defaults = [rows](const Invocation &call, const std::string &) {
-    const auto block = std::clamp<std::int64_t>(
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("H")))), 32,
-        1024);
+    const auto block = std::clamp<std::int64_t>(powerAtLeast(call.extent("H")), 32, 1024);
     return Config{{"rows", rows}, {"block", block}, {"warps", block <= 256 ? 2 : 4}};
   };
-  spec.spaces = {
-      {.part = part,
-       .axes = {{"rows", {1, 2, 4, 8, 16}},
-                {"block", {32, 64, 128, 256, 512, 1024, 2048}},
-                {"warps", {1, 2, 4, 8}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t tile = config.at("rows") * config.at("block"),
-                            threads = config.at("warps") * warpSize(target);
-         return tile >= threads && tile <= 32 * threads &&
-                (config.at("block") == 32 || config.at("block") < 2 * call.extent("H"));
-       }}};
+  spec.spaces = {{.part = part,
+                  .axes = {{"rows", {1, 2, 4, 8, 16}},
+                           {"block", {32, 64, 128, 256, 512, 1024, 2048}},
+                           {"warps", {1, 2, 4, 8}}},
+                  .where = tilesWithin({"rows", "block"}, 1, 32, {{"block", 32, "H"}})}};
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 // Merging axes of several arguments, and the shape of programs over their elements.
 #include "kernels/elementwise/Together.h"
-#include <bit>
+#include "kernels/blocks/RowBlocks.h"
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -23,9 +23,9 @@ Together::Together(const Use &use, const std::vector<std::string> &arguments) : 
       continue;
     }
     if (place == 0)
-      throw InputError(use.call.kernel->name + ": the axes of " + arguments.front() + " " +
-                       toString(shape) + " and the other arguments must lie as at most three " +
-                       "axes of even steps, but these are more");
+      refuse(use.call, "the axes of ", arguments.front(), " ", toString(shape),
+             " and the other arguments must lie as at most three ",
+             "axes of even steps, but these are more");
     extents[--place] = shape[axis];
     for (std::size_t i = 0; i < steps.size(); ++i)
       strides[arguments[i]][place] = steps[i][axis];
@@ -57,24 +57,19 @@ void sectile::addElementsConfig(KernelSpec &spec) {
     return Config{{"size", 32 * warpSize(target)}, {"warps", 4}};
   };
   spec.spaces = {{.axes = {{"size", {128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
-                  .where = [](const Invocation &, const std::string &target, const Config &config) {
-                    const std::int64_t threads = config.at("warps") * warpSize(target);
-                    return config.at("size") >= threads && config.at("size") <= 32 * threads;
-                  }}};
+                  .where = tilesWithin({"size"}, 1, 32)}};
 }
 
 ElementsConfig sectile::elementsConfig(const Use &use, const Together &together, int kind) {
   const std::int64_t size = use.field("size");
   // Rows as long as one needs, and as many as then fit.
-  auto powerOfTwo = [](std::int64_t least) {
-    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
-  };
   ElementsConfig config{.warps = use.field("warps"), .kind = kind, .dense = together.dense()};
   config.columns = static_cast<int>(
-      config.dense ? size : std::min<std::int64_t>(size, powerOfTwo(together.extent(2))));
-  config.rows = static_cast<int>(
-      config.dense ? 1
-                   : std::min<std::int64_t>(size / config.columns, powerOfTwo(together.extent(1))));
+      config.dense ? size : std::min<std::int64_t>(size, powerAtLeast(together.extent(2))));
+  config.rows =
+      static_cast<int>(config.dense ? 1
+                                    : std::min<std::int64_t>(size / config.columns,
+                                                             powerAtLeast(together.extent(1))));
   return config;
 }
 

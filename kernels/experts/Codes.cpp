@@ -105,32 +105,31 @@ void sectile::checkExperts(const Invocation &call, const char *operand) {
   const auto expect = [&](const char *axis, const std::string &argument, std::int64_t wanted,
                           const std::string &of, const std::string &what) {
     if (call.has(argument) && call.extent(axis) != wanted)
-      refuse(call, argument + " has " + std::to_string(call.extent(axis)) + " along " + axis +
-                       ", but " + of + " has " + std::to_string(wanted) + " " + what);
+      refuse(call, argument, " has ", call.extent(axis), " along ", axis, ", but ", of, " has ",
+             wanted, " ", what);
   };
   if (isMx(call.options)) {
     const DType dtype = call.dtype(operand);
     if (dtype != DType::bfloat16 && dtype != DType::float8_e4m3)
-      refuse(call, rows + " is " + std::string(name_of(dtype)) +
-                       ", but w of mxfp4 goes with bf16 or f8e4m3");
+      refuse(call, rows, " is ", name_of(dtype), ", but w of mxfp4 goes with bf16 or f8e4m3");
     if (!call.options.flag("trans_w"))
       refuse(call, "w of mxfp4 is [G, N, K / 2], with neighbours along K in a byte: leave trans_w "
                    "true");
     if (!call.has("w_scales"))
       refuse(call, "w of mxfp4 needs w_scales, [G, N, K / 32] of e8m0");
     if (k % 2 != 0)
-      refuse(call, "K is " + std::to_string(k) +
-                       ", but a byte of mxfp4 holds two of K: it must be "
-                       "even");
+      refuse(call, "K is ", k,
+             ", but a byte of mxfp4 holds two of K: it must be "
+             "even");
   }
   if (isMx(call.options) && 2 * stored != k)
-    refuse(call, "K is " + std::to_string(k) + " in " + rows + ", but " +
-                     std::to_string(2 * stored) + " in w of mxfp4, which has two in each byte");
+    refuse(call, "K is ", k, " in ", rows, ", but ", 2 * stored,
+           " in w of mxfp4, which has two in each byte");
   if (!isMx(call.options) && stored != k) {
     const bool isSwapped = call.options.flag("trans_w");
-    refuse(call, "K is " + std::to_string(k) + " in " + rows + ", but " + std::to_string(stored) +
-                     " in w; w is " + (isSwapped ? "[G, N, K]" : "[G, K, N]") + ", or " +
-                     (isSwapped ? "[G, K, N] with trans_w=false" : "[G, N, K] with trans_w=true"));
+    refuse(call, "K is ", k, " in ", rows, ", but ", stored, " in w; w is ",
+           (isSwapped ? "[G, N, K]" : "[G, K, N]"), ", or ",
+           (isSwapped ? "[G, K, N] with trans_w=false" : "[G, N, K] with trans_w=true"));
   }
   expect("Sk", rows + "_scales", ceilDiv(k, scaleBlock), "K", "blocks of 128");
   expect("Sw", "w_scales", blocksOfDepth(call), "K",

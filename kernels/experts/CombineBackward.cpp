@@ -107,8 +107,8 @@ KernelSpec sectile::moeCombineBackwardSpec() {
   spec.small = {{"T", 20}, {"C", 3}, {"M", 60}, {"N", 40}};
   spec.check = [](const Invocation &call) {
     if (call.extent("T") * call.extent("C") >= std::int64_t(1) << 30)
-      refuse(call, "there are " + std::to_string(call.extent("T") * call.extent("C")) +
-                       " choices, but there must be fewer than 2^30");
+      refuse(call, "there are ", call.extent("T") * call.extent("C"),
+             " choices, but there must be fewer than 2^30");
   };
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkPlaces(call, inputs, "inverse", call.extent("M"));
@@ -122,17 +122,11 @@ KernelSpec sectile::moeCombineBackwardSpec() {
         rowBlocksFor(call.extent("M"), call.extent("N"), 2048, call.dtype("parts"), target);
     return Config{{"rows", blocks.rows}, {"block", blocks.block}, {"warps", blocks.warps}};
   };
-  spec.spaces = {
-      {.part = "moe_combine_dparts",
-       .axes = {{"rows", {1, 2, 4, 8}},
-                {"block", {128, 256, 512, 1024, 2048}},
-                {"warps", {1, 2, 4, 8}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("block"), elements = config.at("rows") * block,
-                            threads = config.at("warps") * warpSize(target);
-         return elements >= 4 * threads && elements <= 32 * threads &&
-                (block == 128 || block < 2 * call.extent("N"));
-       }}};
+  spec.spaces = {{.part = "moe_combine_dparts",
+                  .axes = {{"rows", {1, 2, 4, 8}},
+                           {"block", {128, 256, 512, 1024, 2048}},
+                           {"warps", {1, 2, 4, 8}}},
+                  .where = tilesWithin({"rows", "block"}, 4, 32, {{"block", 128, "N"}})}};
   spec.apply = [](Use &use) {
     auto config = use.config_as<CombineBackwardConfig>();
     const std::int64_t m = use.extent("M");

@@ -29,14 +29,13 @@ GroupedEpilogue sectile::gateOf(const Invocation &call) {
 
 void sectile::checkGate(const Invocation &call) {
   if (hasGate(call) && call.extent("N") % 2 != 0)
-    refuse(call, "w has " + std::to_string(call.extent("N")) +
-                     " columns, but a gate needs an even number");
+    refuse(call, "w has ", call.extent("N"), " columns, but a gate needs an even number");
   const GateNumbers numbers = gateOf(call).numbers;
   if (!(numbers.limit >= 0))
-    refuse(call, "option 'limit' is " + call.options.choice("limit") + ", but must be at least 0");
+    refuse(call, "option 'limit' is ", call.options.choice("limit"), ", but must be at least 0");
   if (numbers.alpha != 1 && call.options.choice("activation") != "silu")
-    refuse(call, "option 'alpha' is of activation=silu alone, not of " +
-                     call.options.choice("activation"));
+    refuse(call, "option 'alpha' is of activation=silu alone, not of ",
+           call.options.choice("activation"));
   if (!hasGate(call) && (numbers.alpha != 1 || numbers.limit != 0 || numbers.offset != 0))
     refuse(call, "options 'alpha', 'limit' and 'up_offset' are of a gate, but gate=none");
 }

@@ -178,13 +178,12 @@ KernelSpec sectile::moePermuteSpec() {
   spec.check = [](const Invocation &call) {
     const std::int64_t count = call.options.integer("count"), first = call.options.integer("first");
     if (count < 1 || count > mostExperts)
-      refuse(call, "option 'count' is " + std::to_string(count) + ", but must be from 1 to " +
-                       std::to_string(mostExperts));
+      refuse(call, "option 'count' is ", count, ", but must be from 1 to ", mostExperts);
     if (first < 0 || first > 1 << 30)
-      refuse(call, "option 'first' is " + std::to_string(first) + ", but must be from 0 to 2^30");
+      refuse(call, "option 'first' is ", first, ", but must be from 0 to 2^30");
     if (call.extent("T") * call.extent("k") >= std::int64_t(1) << 30)
-      refuse(call, "there are " + std::to_string(call.extent("T") * call.extent("k")) +
-                       " choices, but there must be fewer than 2^30");
+      refuse(call, "there are ", call.extent("T") * call.extent("k"),
+             " choices, but there must be fewer than 2^30");
   };
   spec.derive = [](Invocation &call) {
     call.extents["C"] = call.options.integer("count");

@@ -19,8 +19,7 @@ void sectile::checkPlaces(const Invocation &call, std::span<const HostArray> inp
                           const char *argument, std::int64_t end) {
   for (const std::int32_t place : inputs[call.index(argument)].as<std::int32_t>())
     if (place >= end)
-      refuse(call, std::string(argument) + " has " + std::to_string(place) +
-                       ", but must be below " + std::to_string(end));
+      refuse(call, argument, " has ", place, ", but must be below ", end);
 }
 
 void sectile::checkDistinct(const Invocation &call, std::span<const HostArray> inputs,
@@ -30,6 +29,5 @@ void sectile::checkDistinct(const Invocation &call, std::span<const HostArray> i
   std::erase_if(places, [](std::int32_t place) { return place < 0; });
   std::ranges::sort(places);
   if (const auto twice = std::ranges::adjacent_find(places); twice != places.end())
-    refuse(call, std::string(argument) + " has " + std::to_string(*twice) +
-                     " twice, but a row is of one choice");
+    refuse(call, argument, " has ", *twice, " twice, but a row is of one choice");
 }

@@ -79,18 +79,12 @@ void addCombine(KernelSpec &spec, const std::string &prefix) {
     config[prefix + "warps"] = blocks.warps;
     return config;
   };
-  spec.spaces.push_back(
-      {.part = "moe_combine",
-       .axes = {{prefix + "rows", {1, 2, 4, 8}},
-                {prefix + "block", {128, 256, 512, 1024, 2048}},
-                {prefix + "warps", {1, 2, 4, 8}}},
-       .where = [prefix](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at(prefix + "block"),
-                            elements = config.at(prefix + "rows") * block,
-                            threads = config.at(prefix + "warps") * warpSize(target);
-         return elements >= 4 * threads && elements <= 32 * threads &&
-                (block == 128 || block < 2 * call.extent("N"));
-       }});
+  spec.spaces.push_back({.part = "moe_combine",
+                         .axes = {{prefix + "rows", {1, 2, 4, 8}},
+                                  {prefix + "block", {128, 256, 512, 1024, 2048}},
+                                  {prefix + "warps", {1, 2, 4, 8}}},
+                         .where = tilesWithin({prefix + "rows", prefix + "block"}, 4, 32,
+                                              {{prefix + "block", 128, "N"}}, prefix + "warps")});
 }
 
 CombineConfig combineConfig(const Use &use, const std::string &prefix) {

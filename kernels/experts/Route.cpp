@@ -194,20 +194,16 @@ void check(const Invocation &call) {
                      groups = call.options.integer("n_group"),
                      best = call.options.integer("topk_group");
   if (experts > mostExperts)
-    refuse(call, "there are " + std::to_string(experts) + " experts, but at most " +
-                     std::to_string(mostExperts) + " are taken");
+    refuse(call, "there are ", experts, " experts, but at most ", mostExperts, " are taken");
   if (k < 1 || k > mostChoices)
-    refuse(call, "option 'k' is " + std::to_string(k) + ", but must be from 1 to " +
-                     std::to_string(mostChoices));
+    refuse(call, "option 'k' is ", k, ", but must be from 1 to ", mostChoices);
   if (groups < 1 || groups > mostGroups || experts % groups != 0)
-    refuse(call, "option 'n_group' is " + std::to_string(groups) + ", but must be from 1 to " +
-                     std::to_string(mostGroups) + " and divide the " + std::to_string(experts) +
-                     " experts");
+    refuse(call, "option 'n_group' is ", groups, ", but must be from 1 to ", mostGroups,
+           " and divide the ", experts, " experts");
   if (best < 1)
-    refuse(call, "option 'topk_group' is " + std::to_string(best) + ", but must be at least 1");
+    refuse(call, "option 'topk_group' is ", best, ", but must be at least 1");
   if (const std::int64_t left = experts / groups * std::min(best, groups); k > left)
-    refuse(call, "option 'k' is " + std::to_string(k) + ", but there are only " +
-                     std::to_string(left) + " experts to choose from");
+    refuse(call, "option 'k' is ", k, ", but there are only ", left, " experts to choose from");
 }
 
 // What both kernels have.
@@ -310,14 +306,13 @@ KernelSpec sectile::moeRouteBackwardSpec() {
   spec.check = [](const Invocation &call) {
     check(call);
     if (call.extent("K") != call.options.integer("k"))
-      refuse(call, "experts has " + std::to_string(call.extent("K")) +
-                       " in a row, but option 'k' is " + call.options.choice("k"));
+      refuse(call, "experts has ", call.extent("K"), " in a row, but option 'k' is ",
+             call.options.choice("k"));
   };
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     for (const std::int32_t expert : inputs[call.index("experts")].as<std::int32_t>())
       if (expert < 0 || expert >= call.extent("E"))
-        refuse(call, "experts has " + std::to_string(expert) + ", but there are experts 0 to " +
-                         std::to_string(call.extent("E") - 1));
+        refuse(call, "experts has ", expert, ", but there are experts 0 to ", call.extent("E") - 1);
   };
   spec.reference = moeRouteBackwardReference;
   spec.factor = 3;

@@ -180,8 +180,8 @@ Schedule scheduleOf(const Use &use, bool batched) {
   chosen.stream = call.options.choice("schedule") == "stream_k";
   chosen.exact = call.options.choice("precision") == "exact";
   if (chosen.stream && numerics() == Numerics::fixed)
-    throw InputError(call.kernel->name + ": schedule=stream_k shares sums by how many tiles there "
-                                         "are, which no fixed order of sums goes with");
+    refuse(call, "schedule=stream_k shares sums by how many tiles there "
+                 "are, which no fixed order of sums goes with");
   if (chosen.stream)
     chosen.splits = 1;
   // Of programs that begin at different depths, or in different matrices, none share their loads.

@@ -438,14 +438,12 @@ void sectile::checkGroupSizes(const Invocation &call, std::span<const HostArray>
   std::int64_t sum = 0;
   for (const std::int32_t size : inputs[call.index(argument)].as<std::int32_t>()) {
     if (size < 0)
-      throw InputError(call.kernel->name + ": " + argument + " has " + std::to_string(size) +
-                       ", but a group has 0 rows or more");
+      refuse(call, argument, " has ", size, ", but a group has 0 rows or more");
     sum += size;
   }
   if (sum != call.extent("M"))
-    throw InputError(call.kernel->name + ": " + argument + " sum to " + std::to_string(sum) +
-                     ", but must sum to M, the rows of all groups (" +
-                     std::to_string(call.extent("M")) + ")");
+    refuse(call, argument, " sum to ", sum, ", but must sum to M, the rows of all groups (",
+           call.extent("M"), ")");
 }
 
 namespace {
@@ -472,7 +470,7 @@ GroupedPlan planGrouped(const Use &use, const GroupedShape &shape,
   config.limited = epilogue.numbers.limit > 0;
   config.scaled = epilogue.numbers.alpha != 1;
   const auto refuseDepth = [&](const std::string &why) {
-    refuse(use.call, "configuration field 'k' is " + std::to_string(config.k) + ", which " + why);
+    refuse(use.call, "configuration field 'k' is ", config.k, ", which ", why);
   };
   if ((config.lhsScaled || config.rhsScaled) && scaleBlock % config.k != 0)
     refuseDepth("does not divide a block of " + std::to_string(scaleBlock));
@@ -537,7 +535,7 @@ static KernelSpec grouped(bool isGradient) {
   specifyGrouped(spec, "lhs", isGradient);
   spec.check = [](const Invocation &call) {
     if (call.extent("G") == 0 && call.extent("M") != 0)
-      throw InputError(call.kernel->name + ": lhs has rows, but there is no group");
+      refuse(call, "lhs has rows, but there is no group");
   };
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkGroupSizes(call, inputs, "group_sizes");

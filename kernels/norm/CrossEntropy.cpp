@@ -143,10 +143,10 @@ void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 
 
 void check(const Invocation &call) {
   if (call.extent("V") == 0 && elementCount(call.leading) != 0)
-    throw InputError(call.kernel->name + ": there are targets, but the logits have no classes");
+    refuse(call, "there are targets, but the logits have no classes");
   const double smoothing = call.options.number("label_smoothing");
   if (smoothing < 0 || smoothing > 1)
-    throw InputError(call.kernel->name + ": option 'label_smoothing' is from 0 to 1");
+    refuse(call, "option 'label_smoothing' is from 0 to 1");
 }
 
 // The arguments after the inputs that both kernels have are `own`.

@@ -7,7 +7,7 @@ namespace sectile {
 
 inline void checkEps(const Invocation &call) {
   if (call.options.number("eps") < 0)
-    throw InputError(call.kernel->name + ": option 'eps' cannot be negative");
+    refuse(call, "option 'eps' cannot be negative");
 }
 
 } // namespace sectile

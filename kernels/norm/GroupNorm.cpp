@@ -3,12 +3,12 @@
 // (Wu and He, arXiv 1803.08494), as torch.nn.functional.group_norm. A NaN or an infinity makes its
 // group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/Spread.h"
 #include <algorithm>
-#include <bit>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -88,10 +88,6 @@ Kernel groupNorm{
                 centred(channel, block, cast<float>(from.load(channel, block)), mean), rstd);
     }};
 
-std::int64_t powerOfTwo(std::int64_t least) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(least)));
-}
-
 std::int64_t groupSize(const Invocation &call) {
   return call.extent("C") / std::max<std::int64_t>(call.extent("G"), 1);
 }
@@ -105,8 +101,8 @@ void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t to
                  {"block", "positions held at once"},
                  {"warps", "warps of one program"}};
   spec.defaults = [together](const Invocation &call, const std::string &target) {
-    const std::int64_t channels = powerOfTwo(groupSize(call)),
-                       positions = powerOfTwo(elementCount(call.leading));
+    const std::int64_t channels = powerAtLeast(groupSize(call)),
+                       positions = powerAtLeast(elementCount(call.leading));
     std::int64_t m = channels, n = positions;
     if (m > largest / n) {
       n = std::min<std::int64_t>(positions, 4096);

@@ -259,11 +259,11 @@ void check(const Invocation &call) {
     refuse(call, "there are no rows, so that dw would not be written; use gradients=false");
   const double smoothing = call.options.number("label_smoothing");
   if (!(smoothing >= 0 && smoothing <= 1))
-    refuse(call, "option 'label_smoothing' is " + call.options.choice("label_smoothing") +
-                     ", but must be from 0 to 1");
+    refuse(call, "option 'label_smoothing' is ", call.options.choice("label_smoothing"),
+           ", but must be from 0 to 1");
   if (!(call.options.number("softcap") >= 0))
-    refuse(call,
-           "option 'softcap' is " + call.options.choice("softcap") + ", but must be at least 0");
+    refuse(call, "option 'softcap' is ", call.options.choice("softcap"),
+           ", but must be at least 0");
 }
 
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
@@ -408,15 +408,9 @@ KernelSpec sectile::linearCrossEntropySpec() {
     }
     return config;
   };
-  spec.spaces = {
-      {.part = "linear_cross_entropy",
-       .axes = {{"block", {128, 1024, 2048, 4096, 8192}}, {"warps", {2, 4, 8, 16}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("block"),
-                            threads = config.at("warps") * warpSize(target);
-         return block >= threads && block <= 32 * threads && threads <= 1024 &&
-                (block == 128 || block < 2 * call.extent("V"));
-       }}};
+  spec.spaces = {{.part = "linear_cross_entropy",
+                  .axes = {{"block", {128, 1024, 2048, 4096, 8192}}, {"warps", {2, 4, 8, 16}}},
+                  .where = tilesWithin({"block"}, 1, 32, {{"block", 128, "V"}})}};
   spec.apply = launch;
   return spec;
 }

@@ -4,12 +4,12 @@
 // The plain definition, for sequences packed as flash-linear-attention packs them. A chunk below 1,
 // and cu_seqlens beside several batches, are refused; cu_seqlens that falls or does not go from 0
 // to T is refused from the host, and undefined on the device.
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
 #include "kernels/pooling/Family.h"
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 #include <algorithm>
-#include <bit>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -113,26 +113,25 @@ Kernel chunkMeanPoolBackward{
 void derive(Invocation &call) {
   const std::int64_t chunk = call.options.integer("chunk"), length = call.extent("T");
   if (chunk < 1)
-    throw InputError(call.kernel->name + ": option 'chunk' is at least 1");
+    refuse(call, "option 'chunk' is at least 1");
   std::int64_t chunks = ceilDiv(length, chunk);
   if (call.has("cu_seqlens")) {
     if (call.extent("N") < 1)
-      throw InputError(call.kernel->name + ": cu_seqlens has one element more than sequences");
+      refuse(call, "cu_seqlens has one element more than sequences");
     chunks = length / chunk + call.extent("N") - 1;
     if (call.options.values.contains("chunks") && call.options.given("chunks"))
       chunks = call.options.integer("chunks");
     if (chunks < 0)
-      throw InputError(call.kernel->name + ": option 'chunks' cannot be negative");
+      refuse(call, "option 'chunks' cannot be negative");
   }
   call.extents["C"] = chunks;
 }
 
 void check(const Invocation &call) {
   if (call.has("cu_seqlens") && call.extent("B") != 1)
-    throw InputError(call.kernel->name + ": with cu_seqlens B must be 1, but is " +
-                     std::to_string(call.extent("B")));
+    refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
   if (call.has("cu_seqlens") && call.extent("N") == 1 && call.extent("T") != 0)
-    throw InputError(call.kernel->name + ": x has positions, but there is no sequence");
+    refuse(call, "x has positions, but there is no sequence");
 }
 
 void contents(const Invocation &call, std::span<const HostArray> inputs) {
@@ -144,8 +143,8 @@ void contents(const Invocation &call, std::span<const HostArray> inputs) {
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
     chunks += ceilDiv(bounds[s + 1] - bounds[s], call.options.integer("chunk"));
   if (chunks > call.extent("C"))
-    throw InputError(call.kernel->name + ": the sequences have " + std::to_string(chunks) +
-                     " chunks, but there is room for " + std::to_string(call.extent("C")));
+    refuse(call, "the sequences have ", chunks, " chunks, but there is room for ",
+           call.extent("C"));
 }
 
 const ArgumentRow bounds{"cu_seqlens?: [N] i32",
@@ -163,15 +162,11 @@ const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
                                         {"d", "columns of one program"},
                                         {"warps", "warps of one program"}};
 
-std::int64_t upTo(std::int64_t value, std::int64_t least, std::int64_t most) {
-  return std::clamp(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value))),
-                    least, most);
-}
-
 // One warp, so that sums need neither shared memory nor barriers, with 32 elements for each thread.
 Config defaults(const Invocation &call, const std::string &target) {
-  const std::int64_t d = upTo(call.extent("D"), 16, 128);
-  return {{"t", upTo(call.options.integer("chunk"), 1, 32 * warpSize(target) / d)},
+  const std::int64_t d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16, 128);
+  return {{"t", std::clamp<std::int64_t>(powerAtLeast(call.options.integer("chunk")), 1,
+                                         32 * warpSize(target) / d)},
           {"d", d},
           {"warps", 1}};
 }
@@ -214,7 +209,7 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   spec.check = [](const Invocation &call) {
     check(call);
     if (!call.has("cu_seqlens") && call.options.given("chunks"))
-      throw InputError(call.kernel->name + ": option 'chunks' goes with cu_seqlens");
+      refuse(call, "option 'chunks' goes with cu_seqlens");
   };
   spec.derive = derive;
   spec.contents = contents;
@@ -248,11 +243,10 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
     check(call);
     const std::int64_t chunk = call.options.integer("chunk");
     if (chunk < 1)
-      throw InputError(call.kernel->name + ": option 'chunk' is at least 1");
+      refuse(call, "option 'chunk' is at least 1");
     const std::int64_t chunks = ceilDiv(call.extent("T"), chunk);
     if (!call.has("cu_seqlens") && call.extent("C") != chunks)
-      throw InputError(call.kernel->name + ": dy has " + std::to_string(call.extent("C")) +
-                       " chunks, but x has " + std::to_string(chunks));
+      refuse(call, "dy has ", call.extent("C"), " chunks, but x has ", chunks);
   };
   spec.contents = contents;
   spec.reference = chunkMeanPoolBackwardReference;

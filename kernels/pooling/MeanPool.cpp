@@ -1,10 +1,10 @@
 // mean_pool: the mean over time of the positions that a mask keeps, and its gradient:
 //   y = sum of x[t] over the n positions t that are kept, / n; dx[t] = dy / n there, else 0.
 // The plain definition, but that y is 0 where n is, and that what is hidden may be NaN.
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
 #include "kernels/pooling/Family.h"
 #include <algorithm>
-#include <bit>
 
 using namespace sectile;
 
@@ -95,9 +95,7 @@ Kernel meanPoolBackward{
 // So many elements at once, of 128 positions at most, in rows of `most` at most.
 Config configFor(const Invocation &call, std::int64_t elements, std::int64_t most,
                  std::int64_t warps) {
-  const std::int64_t d = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("D")))), 16,
-      most);
+  const std::int64_t d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16, most);
   return {{"t", std::min<std::int64_t>(elements / d, 128)}, {"d", d}, {"warps", warps}};
 }
 
@@ -105,12 +103,7 @@ std::vector<SearchSpace> spaces() {
   return {{.axes = {{"t", {8, 16, 32, 64, 128}},
                     {"d", {16, 32, 64, 128, 256}},
                     {"warps", {1, 2, 4, 8}}},
-           .where = [](const Invocation &call, const std::string &target, const Config &config) {
-             const std::int64_t numbers =
-                 config.at("t") * config.at("d") / (config.at("warps") * warpSize(target));
-             return numbers >= 4 && numbers <= 64 &&
-                    (config.at("d") == 16 || config.at("d") < 2 * call.extent("D"));
-           }}};
+           .where = tilesWithin({"t", "d"}, 4, 64, {{"d", 16, "D"}})}};
 }
 
 void sampleMask(const Invocation &, HostArray &mask, std::mt19937_64 &random) {

@@ -146,8 +146,8 @@ KernelSpec forwardSpec(bool table) {
   spec.apply = [](Use &use) {
     const AbsoluteConfig chosen = absoluteConfig(use);
     if (chosen.batches > 1 && chosen.given)
-      refuse(use.call, "configuration field 'batches' is " + std::to_string(chosen.batches) +
-                           ", but with positions each batch has rows of its own");
+      refuse(use.call, "configuration field 'batches' is ", chosen.batches,
+             ", but with positions each batch has rows of its own");
     const AddPositionsOptions options = absoluteOptions(use.call);
     const Grid grid(ceilDiv(use.extent("S"), chosen.m), ceilDiv(use.extent("B"), chosen.batches));
     for_dtype<half, bfloat16, float>(use.call.dtype("x"), [&]<class T>(T) {

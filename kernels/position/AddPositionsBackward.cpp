@@ -159,7 +159,7 @@ KernelSpec backwardSpec(bool table) {
     if (call.has("w"))
       for (const std::string name : {"x", "mean", "rstd"})
         if (!call.has(name))
-          refuse(call, "the input '" + name + "' is missing; w needs it");
+          refuse(call, "the input '", name, "' is missing; w needs it");
   };
   spec.reference = [table](const Invocation &call, std::span<const HostArray> inputs,
                            Arithmetic arithmetic) {

@@ -110,7 +110,7 @@ KernelSpec makeSpec(bool back) {
     checkRotation(call, optionsOf(call, back));
     const std::int64_t dims = call.extent("D");
     if (dims > 1024)
-      refuse(call, "D is " + std::to_string(dims) + ", but must be at most 1024");
+      refuse(call, "D is ", dims, ", but must be at most 1024");
     if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
       refuse(call, "option 'offset' must be within 2^40");
   };

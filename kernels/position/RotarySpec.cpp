@@ -42,8 +42,7 @@ std::vector<OptionRow> sectile::rotationOptions() {
 void sectile::checkRotation(const Invocation &call, const RotationOptions &options) {
   const std::int64_t dims = call.extent("D");
   if (options.rotary < 2 || options.rotary > dims || options.rotary % 2)
-    refuse(call, "rotary is " + std::to_string(options.rotary) +
-                     ", but must be even and from 2 to D (" + std::to_string(dims) + ")");
+    refuse(call, "rotary is ", options.rotary, ", but must be even and from 2 to D (", dims, ")");
   if (options.theta < 1)
     refuse(call, "option 'theta' must be at least 1");
   const FrequencyScaling &scaling = options.scaling;

@@ -43,8 +43,7 @@ inline ScaleBlock scaleBlockOf(const Invocation &call) {
 inline void checkBlock(const Invocation &call) {
   const std::int64_t block = call.options.integer("block");
   if (block != 32 && block != 64 && block != 128)
-    throw InputError(call.kernel->name + ": option 'block' is 32, 64 or 128, not " +
-                     std::to_string(block));
+    refuse(call, "option 'block' is 32, 64 or 128, not ", block);
 }
 
 // How numbers become codes: which of them share a scale, how many scales there are down and across,

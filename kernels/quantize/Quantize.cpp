@@ -186,7 +186,7 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
 
 void launch(Use &use, const char *first, const char *second) {
   if (const std::string reason = reasonToReject(use.call, use.config); !reason.empty())
-    throw InputError(use.call.kernel->name + ": " + reason);
+    refuse(use.call, reason);
   const std::int64_t m = use.extent("M"), k = use.extent("K");
   auto chosen = use.config_as<QuantizeConfig>();
   chosen.whole = k <= chosen.columns;

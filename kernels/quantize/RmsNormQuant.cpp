@@ -173,9 +173,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
   };
   spec.apply = [](Use &use) {
     if (!fits(use.call, use.config))
-      refuse(use.call, "configuration field 'block' is " + std::to_string(use.field("block")) +
-                           ", which is no multiple of the groups' " +
-                           use.call.options.choice("block"));
+      refuse(use.call, "configuration field 'block' is ", use.field("block"),
+             ", which is no multiple of the groups' ", use.call.options.choice("block"));
     const auto config = use.config_as(
         RmsNormQuantConfig{.group = static_cast<int>(use.call.options.integer("block")),
                            .grouped = isGrouped(use.call),

@@ -9,6 +9,7 @@
 // gates is one product over all steps; then comes a launch for each step, or one for all where a
 // program holds all of H.
 #include "kernels/recurrent/Cells.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 #include <cmath>
@@ -235,14 +236,11 @@ void cells::commonExtents(KernelSpec &spec, Cell cell) {
 
 void cells::checkCommon(const Invocation &call, Cell cell) {
   if (call.leading.size() > 1 || directionsOf(call) < 1 || directionsOf(call) > 2)
-    throw InputError(call.kernel->name +
-                     ": w_ih has one leading axis at most, of 1 or 2 directions, but is " +
-                     toString(call.tensor("w_ih").shape));
+    refuse(call, "w_ih has one leading axis at most, of 1 or 2 directions, but is ",
+           toString(call.tensor("w_ih").shape));
   if (call.extent("G") != gatesOf(cell) * call.extent("H"))
-    throw InputError(call.kernel->name + ": w_ih and w_hh have " +
-                     std::to_string(call.extent("G")) + " rows, but " +
-                     std::to_string(gatesOf(cell)) + " H are " +
-                     std::to_string(gatesOf(cell) * call.extent("H")));
+    refuse(call, "w_ih and w_hh have ", call.extent("G"), " rows, but ", gatesOf(cell), " H are ",
+           gatesOf(cell) * call.extent("H"));
 }
 
 int cells::cellOf(const Invocation &call, Cell cell) {
@@ -253,9 +251,7 @@ int cells::cellOf(const Invocation &call, Cell cell) {
 
 Config cells::defaultsOf(const Invocation &call, const std::string &) {
   const bool wide = call.dtype("x") == DType::float32;
-  const std::int64_t whole = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(call.extent("H")))), 16,
-      128);
+  const std::int64_t whole = std::clamp<std::int64_t>(powerAtLeast(call.extent("H")), 16, 128);
   // Beyond that steps are launches of their own, of more and smaller programs.
   const bool fits = call.extent("H") <= whole;
   return {{"b", 16}, {"h", fits ? whole : 32}, {"k", wide ? 16 : 32}, {"warps", 4}};

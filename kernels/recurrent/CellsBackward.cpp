@@ -234,13 +234,11 @@ KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
   spec.check = [cell](const Invocation &call) {
     checkCommon(call, cell);
     if (call.extent("Y") != directionsOf(call) * call.extent("H"))
-      throw InputError(call.kernel->name + ": y has " + std::to_string(call.extent("Y")) +
-                       " columns, but the weights make " +
-                       std::to_string(directionsOf(call) * call.extent("H")));
+      refuse(call, "y has ", call.extent("Y"), " columns, but the weights make ",
+             directionsOf(call) * call.extent("H"));
     if (call.extent("R") != slotsOf(cell) * call.extent("H"))
-      throw InputError(call.kernel->name + ": reserve has " + std::to_string(call.extent("R")) +
-                       " columns, but " + std::to_string(slotsOf(cell)) + " H are " +
-                       std::to_string(slotsOf(cell) * call.extent("H")));
+      refuse(call, "reserve has ", call.extent("R"), " columns, but ", slotsOf(cell), " H are ",
+             slotsOf(cell) * call.extent("H"));
   };
   spec.reference = [cell](const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic) {

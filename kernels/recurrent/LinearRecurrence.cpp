@@ -107,8 +107,7 @@ std::vector<OptionRow> recurrence::commonOptions() {
 
 void recurrence::checkCommon(const Invocation &call) {
   if (call.extent("Dk") > 256)
-    throw InputError(call.kernel->name + ": Dk is " + std::to_string(call.extent("Dk")) +
-                     ", but must be at most 256");
+    refuse(call, "Dk is ", call.extent("Dk"), ", but must be at most 256");
 }
 
 KernelSpec sectile::linearRecurrenceSpec() {

@@ -57,8 +57,21 @@ bool hasWarpgroupUnits(const std::string &target, DType dtype, bool alongK = fal
 std::int64_t warpSize(const std::string &target);
 std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 
-// Throws InputError of the call's kernel.
+// Throws InputError of the call's kernel, which says these: texts and integers.
 [[noreturn]] void refuse(const Invocation &call, const std::string &what);
+template <class... Parts>
+  requires(sizeof...(Parts) > 1)
+[[noreturn]] void refuse(const Invocation &call, const Parts &...parts) {
+  std::string what;
+  const auto add = [&](const auto &part) {
+    if constexpr (std::convertible_to<decltype(part), std::string_view>)
+      what += part;
+    else
+      what += std::to_string(part);
+  };
+  (add(parts), ...);
+  refuse(call, what);
+}
 
 std::optional<DType> parseDType(std::string_view name);
 std::string dtypeNames(std::span<const DType> dtypes); // "f16, bf16 or f32"

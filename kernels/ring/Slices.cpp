@@ -71,11 +71,10 @@ KernelSpec sliced(KernelSpec spec) {
   spec.check = [](const Invocation &call) {
     const std::int64_t slices = call.options.integer("slices");
     if (slices < 1 || slices > 64)
-      refuse(call, "slices is " + std::to_string(slices) + ", but must be from 1 to 64");
+      refuse(call, "slices is ", slices, ", but must be from 1 to 64");
     if (call.options.flag("causal") && call.extent("Sq") != call.extent("Sk"))
-      refuse(call, "a causal ring needs as many queries as keys, not " +
-                       std::to_string(call.extent("Sq")) + " and " +
-                       std::to_string(call.extent("Sk")));
+      refuse(call, "a causal ring needs as many queries as keys, not ", call.extent("Sq"), " and ",
+             call.extent("Sk"));
     checkHeads(call);
   };
   return spec;

@@ -16,9 +16,9 @@ std::vector<OptionRow> sectile::cutOptions() {
 void sectile::checkCuts(const Invocation &call) {
   if (const std::int64_t k = call.options.integer("top_k");
       k < 0 || k > std::numeric_limits<std::int32_t>::max())
-    refuse(call, "option 'top_k' is " + std::to_string(k) + ", but must be from 0 to 2147483647");
+    refuse(call, "option 'top_k' is ", k, ", but must be from 0 to 2147483647");
   if (!(call.options.number("top_p") >= 0))
-    refuse(call, "option 'top_p' is " + call.options.choice("top_p") + ", but must be at least 0");
+    refuse(call, "option 'top_p' is ", call.options.choice("top_p"), ", but must be at least 0");
 }
 
 Config sectile::rowsInParts(std::int64_t tokens, const std::string &target) {

@@ -59,8 +59,7 @@ OptionRow sectile::seedOption() {
 void sectile::checkTokens(const Invocation &call, std::int64_t vocabulary) {
   constexpr std::int64_t most = 1 << 24;
   if (vocabulary > most)
-    refuse(call, "rows have " + std::to_string(vocabulary) + " tokens, but at most " +
-                     std::to_string(most) + " are taken");
+    refuse(call, "rows have ", vocabulary, " tokens, but at most ", most, " are taken");
   if (vocabulary == 0 && call.extent("B") != 0)
     refuse(call, "there are rows, but they have no tokens");
 }

@@ -4,6 +4,7 @@
 //
 // Instead of sorting, the last number that stays is found by its bits, two at a time: whether one
 // stays depends on how many are larger, and on their sum, which fall as it grows.
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/references/Sample.h"
 #include "kernels/sampling/Cuts.h"
 #include "kernels/sampling/Family.h"
@@ -147,12 +148,7 @@ KernelSpec sectile::renormalizeSpec() {
   };
   spec.spaces = {
       {.axes = {{"row_block", {128, 512, 1024, 4096, 8192}}, {"warps", {1, 2, 4, 8, 16, 32}}},
-       .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         const std::int64_t block = config.at("row_block"),
-                            threads = config.at("warps") * warpSize(target);
-         return block >= 4 * threads && block <= 32 * threads && threads <= 1024 &&
-                (block <= 128 || block < 2 * call.extent("V"));
-       }}};
+       .where = tilesWithin({"row_block"}, 4, 32, {{"row_block", 128, "V"}})}};
   spec.apply = [](Use &use) {
     auto config = use.config_as<RenormalizeConfig>();
     const bool k = config.top_ks || use.call.options.integer("top_k") > 0,

@@ -396,8 +396,8 @@ void check(const Invocation &call) {
   checkCuts(call);
   const auto least = [&](const char *option, double bound) {
     if (!(call.options.number(option) >= bound))
-      refuse(call, std::string("option '") + option + "' is " + call.options.choice(option) +
-                       ", but must be at least " + (bound == 0 ? "0" : "1e-3"));
+      refuse(call, "option '", option, "' is ", call.options.choice(option),
+             ", but must be at least ", (bound == 0 ? "0" : "1e-3"));
   };
   least("temperature", 0);
   least("min_p", 0);
@@ -408,9 +408,8 @@ void check(const Invocation &call) {
   if (penalised && !call.has("counts"))
     refuse(call, "there are penalties, but no counts of the tokens that they are for");
   if (call.has("bitmask") && call.extent("words") != ceilDiv(tokens, 32))
-    refuse(call, "bitmask has " + std::to_string(call.extent("words")) +
-                     " words in a row, but must have " + std::to_string(ceilDiv(tokens, 32)) +
-                     ", with a bit for each of the " + std::to_string(tokens) + " tokens");
+    refuse(call, "bitmask has ", call.extent("words"), " words in a row, but must have ",
+           ceilDiv(tokens, 32), ", with a bit for each of the ", tokens, " tokens");
 }
 
 SampleConfig configOf(const Use &use) {

@@ -160,12 +160,10 @@ KernelSpec sectile::speculativeVerifySpec() {
   spec.check = [](const Invocation &call) {
     const std::int64_t drafts = call.extent("N");
     if (call.extent("most") != drafts + 1)
-      refuse(call, "target_probs has " + std::to_string(call.extent("most")) +
-                       " rows of probabilities, but must have one more than the " +
-                       std::to_string(drafts) + " drafts");
+      refuse(call, "target_probs has ", call.extent("most"),
+             " rows of probabilities, but must have one more than the ", drafts, " drafts");
     if (drafts > mostDrafts)
-      refuse(call, "rows have " + std::to_string(drafts) + " drafts, but at most " +
-                       std::to_string(mostDrafts) + " are taken");
+      refuse(call, "rows have ", drafts, " drafts, but at most ", mostDrafts, " are taken");
     checkTokens(call, call.extent("V"));
   };
   spec.reference = speculativeVerifyReference;

@@ -63,14 +63,13 @@ void sectile::addCacheOutputs(KernelSpec &spec) {
 void sectile::checkAppend(const Invocation &call) {
   for (const char *axis : {"D", "Dv"})
     if (const std::int64_t dims = call.extent(axis); dims < 1 || dims > 1024)
-      refuse(call,
-             std::string(axis) + " is " + std::to_string(dims) + ", but must be from 1 to 1024");
+      refuse(call, axis, " is ", dims, ", but must be from 1 to 1024");
   if (const std::int64_t page = call.extent("page"); page < 1 || page > 256)
-    refuse(call, "a page is " + std::to_string(page) + " rows, but must be from 1 to 256");
+    refuse(call, "a page is ", page, " rows, but must be from 1 to 256");
   const DType rows = call.dtype("k"), cache = call.dtype("k_cache");
   if (size_of(cache) != 1 && cache != rows)
-    refuse(call, "k_cache is " + std::string(name_of(cache)) + ", but k is " +
-                     std::string(name_of(rows)) + "; a cache of 16 or 32 bits has the dtype of k");
+    refuse(call, "k_cache is ", name_of(cache), ", but k is ", name_of(rows),
+           "; a cache of 16 or 32 bits has the dtype of k");
 }
 
 void sectile::checkSlots(const Invocation &call, std::span<const HostArray> inputs) {
@@ -83,9 +82,9 @@ void sectile::checkSlots(const Invocation &call, std::span<const HostArray> inpu
       continue;
     const std::string name = "slots[" + std::to_string(t) + "] is " + std::to_string(slot);
     if (slot >= all)
-      refuse(call, name + ", but the caches have " + std::to_string(all) + " slots");
+      refuse(call, name, ", but the caches have ", all, " slots");
     if (!seen.insert(slot).second)
-      refuse(call, name + ", which another token has, too: a slot holds one token");
+      refuse(call, name, ", which another token has, too: a slot holds one token");
   }
 }
 

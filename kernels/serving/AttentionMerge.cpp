@@ -36,7 +36,7 @@ KernelSpec sectile::attentionMergeSpec() {
   spec.check = [](const Invocation &call) {
     const std::int64_t d = call.extent("D");
     if (d < 1 || d > 1024)
-      refuse(call, "D is " + std::to_string(d) + ", but must be from 1 to 1024");
+      refuse(call, "D is ", d, ", but must be from 1 to 1024");
   };
   spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {

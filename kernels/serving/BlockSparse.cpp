@@ -134,8 +134,7 @@ BlockSparseConfig configOf(const Use &use, const AttentionConfig &loops) {
       use.call, config,
       [&](std::int64_t tile, std::int64_t block, const std::string &name, const MaskAxis &axis) {
         if (tile < 1 || block % tile)
-          refuse(use.call, name + " (" + std::to_string(tile) + ") must divide " + axis.option +
-                               " (" + std::to_string(block) + ")");
+          refuse(use.call, name, " (", tile, ") must divide ", axis.option, " (", block, ")");
       });
   return {loops,
           {static_cast<int>(use.call.options.integer("block_q")),
@@ -194,13 +193,12 @@ KernelSpec withBlocks(KernelSpec spec) {
     for (const auto &[option, axis, length, blocks, tiles] : maskAxes) {
       const std::int64_t size = call.options.integer(option);
       if (size < 16 || size > 1024 || size % 16)
-        refuse(call, std::string("option '") + option + "' is " + std::to_string(size) +
-                         ", but must be a multiple of 16 up to 1024");
+        refuse(call, "option '", option, "' is ", size,
+               ", but must be a multiple of 16 up to 1024");
       if (call.extent(axis) != ceilDiv(call.extent(length), size))
-        refuse(call, "the mask has " + std::to_string(call.extent(axis)) + " blocks of " + blocks +
-                         ", but " + std::to_string(call.extent(length)) + " of them in blocks of " +
-                         std::to_string(size) + " are " +
-                         std::to_string(ceilDiv(call.extent(length), size)));
+        refuse(call, "the mask has ", call.extent(axis), " blocks of ", blocks, ", but ",
+               call.extent(length), " of them in blocks of ", size, " are ",
+               ceilDiv(call.extent(length), size));
     }
   };
   spec.defaults = [whole = spec.defaults](const Invocation &call, const std::string &target) {

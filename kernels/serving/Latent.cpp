@@ -91,33 +91,34 @@ void check(const Invocation &call) {
                      page = call.extent("page"), stored = call.extent("Dc");
   const DType cache = call.dtype("cache"), q = call.dtype("q");
   if (latent < 16 || latent > 512 || rest < 1 || rest > 128)
-    refuse(call, "D is " + std::to_string(width) + " with latents of " + std::to_string(latent) +
-                     ", but a latent has 16 to 512 columns, and 1 to 128 follow it (see the "
-                     "option 'latent')");
+    refuse(call, "D is ", width, " with latents of ", latent,
+           ", but a latent has 16 to 512 columns, and 1 to 128 follow it (see the "
+           "option 'latent')");
   if (page < 1 || page > 256)
-    refuse(call, "a page is " + std::to_string(page) + " keys, but must be from 1 to 256");
+    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
   const bool coded = isGrouped(call) || cache == DType::float8_e4m3;
   if (coded ? q == DType::float32 : cache != q)
-    refuse(call, "cache is " + std::string(name_of(cache)) + ", but q is " +
-                     std::string(name_of(q)) +
-                     "; a cache has the dtype of q, or codes that f16 and bf16 go with");
+    refuse(call, "cache is ", name_of(cache), ", but q is ", name_of(q),
+           "; a cache has the dtype of q, or codes that f16 and bf16 go with");
   if (isGrouped(call) && (latent % 128 || rest % 2))
-    refuse(call, "rows of bytes have latents of a multiple of 128 columns and an even number of "
-                 "others, but these are " +
-                     std::to_string(latent) + " and " + std::to_string(rest));
+    refuse(call,
+           "rows of bytes have latents of a multiple of 128 columns and an even number of "
+           "others, but these are ",
+           latent, " and ", rest);
   if (const std::int64_t wanted = isGrouped(call) ? RowBytes(call).all : width; stored != wanted)
-    refuse(call, "a row of cache has " + std::to_string(stored) + " elements, but must have " +
-                     std::to_string(wanted) + " for D = " + std::to_string(width));
+    refuse(call, "a row of cache has ", stored, " elements, but must have ", wanted,
+           " for D = ", width);
   if (const Shape &strides = call.tensor("cache").strides;
       isGrouped(call) && !strides.empty() && (strides[0] % 4 || strides[1] % 4 || strides[2] != 1))
-    refuse(call, "rows of bytes must be dense and lie at multiples of 4 bytes, but the strides of "
-                 "cache are " +
-                     toString(strides));
+    refuse(call,
+           "rows of bytes must be dense and lie at multiples of 4 bytes, but the strides of "
+           "cache are ",
+           toString(strides));
   if (isListed(call))
     return;
   if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for " + std::to_string(call.extent("max") * page) +
-                     " keys of a sequence, but that must be less than " + std::to_string(most));
+    refuse(call, "block_tables has room for ", call.extent("max") * page,
+           " keys of a sequence, but that must be less than ", most);
   checkQueries(call);
 }
 

@@ -80,14 +80,11 @@ void sectile::checkIndices(const Invocation &call, const HostArray &indices,
     const std::int64_t count =
         lengths ? lengths->as<std::int32_t>()[static_cast<std::size_t>(t)] : most;
     if (count < 0 || count > most)
-      throw InputError(call.kernel->name + ": lengths[" + std::to_string(t) + "] is " +
-                       std::to_string(count) + ", but must be from 0 to " + std::to_string(most));
+      refuse(call, "lengths[", t, "] is ", count, ", but must be from 0 to ", most);
     for (std::int64_t j = 0; j < count; ++j)
       if (const std::int64_t slot =
               indices.as<std::int32_t>()[static_cast<std::size_t>(t * most + j)];
           slot >= slots)
-        throw InputError(call.kernel->name + ": indices[" + std::to_string(t) + ", " +
-                         std::to_string(j) + "] is " + std::to_string(slot) +
-                         ", but the cache has " + std::to_string(slots) + " rows");
+        refuse(call, "indices[", t, ", ", j, "] is ", slot, ", but the cache has ", slots, " rows");
   }
 }

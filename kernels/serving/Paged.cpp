@@ -20,8 +20,7 @@ namespace {
 void checkRoom(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
                std::int64_t most, const std::string &what) {
   if (tokens > most)
-    refuse(call, "sequence " + std::to_string(sequence) + " has " + std::to_string(tokens) +
-                     " tokens in q, but " + what + " " + std::to_string(most));
+    refuse(call, "sequence ", sequence, " has ", tokens, " tokens in q, but ", what, " ", most);
 }
 bool isCached(const Invocation &call) { return call.options.values.contains("max_queries"); }
 } // namespace
@@ -44,9 +43,9 @@ void sectile::checkSequences(const Invocation &call) {
   if (!isPacked(call))
     return;
   if (call.extent("ends") != call.extent("S") + 1)
-    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
-                     " numbers, but must have one more than the " +
-                     std::to_string(call.extent("S")) + " sequences of context_lens");
+    refuse(call, "cu_seqlens_q has ", call.extent("ends"),
+           " numbers, but must have one more than the ", call.extent("S"),
+           " sequences of context_lens");
   if (call.extent("S") == 0 && call.extent("T") != 0)
     refuse(call, "q has tokens, but there is no sequence");
 }
@@ -55,15 +54,14 @@ void sectile::checkQueries(const Invocation &call) {
   checkSequences(call);
   const std::int64_t tokens = call.extent("T"), sequences = call.extent("S");
   if (!isPacked(call) && (sequences ? tokens % sequences : tokens) != 0)
-    refuse(call, "q has " + std::to_string(tokens) + " tokens for " + std::to_string(sequences) +
-                     " sequences; give cu_seqlens_q where these have different numbers of tokens");
+    refuse(call, "q has ", tokens, " tokens for ", sequences,
+           " sequences; give cu_seqlens_q where these have different numbers of tokens");
   if (const std::int64_t most = call.options.integer("max_queries"); most < 0)
-    refuse(call, "option 'max_queries' is " + std::to_string(most) + ", but cannot be negative");
+    refuse(call, "option 'max_queries' is ", most, ", but cannot be negative");
   if (const std::int64_t queries = isPacked(call) && !isPlanned(call) ? 0 : queriesOfEach(call);
       queries * groupOf(call) >= std::int64_t(1) << 30)
-    refuse(call, "a sequence has " + std::to_string(queries) + " queries of " +
-                     std::to_string(groupOf(call)) +
-                     " heads that share keys, but the product must be less than 2^30");
+    refuse(call, "a sequence has ", queries, " queries of ", groupOf(call),
+           " heads that share keys, but the product must be less than 2^30");
 }
 
 void sectile::checkQueryNumbers(const Invocation &call, std::span<const HostArray> inputs) {
@@ -182,8 +180,7 @@ void checkBits(const Invocation &call, std::int64_t sequence, std::int64_t token
 
 void checkCached(const Invocation &call) {
   if (const std::int64_t chunk = call.options.integer("chunk"); chunk < 0 || chunk >= 1 << 30)
-    refuse(call, "option 'chunk' is " + std::to_string(chunk) +
-                     ", but must be from 0 (no chunks) to 2^30 - 1");
+    refuse(call, "option 'chunk' is ", chunk, ", but must be from 0 (no chunks) to 2^30 - 1");
   checkQueries(call);
   if (!isPacked(call) && call.has("tree"))
     checkBits(call, 0, queriesOfEach(call));
@@ -193,20 +190,18 @@ void check(const Invocation &call) {
   checkHeads(call, "q", "the caches", {"D"});
   const std::int64_t d = call.extent("D"), stored = call.extent("Dc"), page = call.extent("page");
   if (page < 1 || page > 256)
-    refuse(call, "a page is " + std::to_string(page) + " keys, but must be from 1 to 256");
+    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
   if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for " + std::to_string(call.extent("max") * page) +
-                     " keys of a sequence, but that must be less than " + std::to_string(most));
+    refuse(call, "block_tables has room for ", call.extent("max") * page,
+           " keys of a sequence, but that must be less than ", most);
   const DType cache = call.dtype("k_cache");
   const bool plain = cache == DType::float16 || cache == DType::bfloat16 || cache == DType::float32;
   if (plain && cache != call.dtype("q"))
-    refuse(call, "k_cache is " + std::string(name_of(cache)) + ", but q is " +
-                     std::string(name_of(call.dtype("q"))) +
-                     "; a cache of 16 or 32 bits has the dtype of q");
+    refuse(call, "k_cache is ", name_of(cache), ", but q is ", name_of(call.dtype("q")),
+           "; a cache of 16 or 32 bits has the dtype of q");
   if (stored * (isPairs(call) ? 2 : 1) != d)
-    refuse(call, "the caches' last axis is " + std::to_string(stored) + ", but D is " +
-                     std::to_string(d) +
-                     (isPairs(call) ? ", and each byte holds two numbers" : ""));
+    refuse(call, "the caches' last axis is ", stored, ", but D is ", d,
+           (isPairs(call) ? ", and each byte holds two numbers" : ""));
   checkScores(call);
   if (isCached(call))
     checkCached(call);
@@ -422,8 +417,7 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   paged.kScales = scales("k_scale");
   paged.vScales = scales("v_scale");
   if (planned && planStep % chosen.n != 0)
-    refuse(call, "a step is " + std::to_string(chosen.n) +
-                     " keys, but a plan's parts are multiples of " + std::to_string(planStep));
+    refuse(call, "a step is ", chosen.n, " keys, but a plan's parts are multiples of ", planStep);
   const auto lse = use.tensor<float, 2>("lse");
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");

@@ -119,8 +119,7 @@ KernelSpec sectile::pagedPlanSpec() {
     const auto lengths = inputs[0].as<std::int32_t>();
     for (std::size_t s = 0; s < lengths.size(); ++s)
       if (lengths[s] < 0 || lengths[s] > longest)
-        refuse(call, "context_lens[" + std::to_string(s) + "] is " + std::to_string(lengths[s]) +
-                         ", but must be from 0 to " + std::to_string(longest));
+        refuse(call, "context_lens[", s, "] is ", lengths[s], ", but must be from 0 to ", longest);
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs, Arithmetic) {
     return std::vector{planReference(inputs[0], call.extent("parts"))};

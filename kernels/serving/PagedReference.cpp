@@ -62,10 +62,8 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
   for (std::int64_t s = 0; s < sequences; ++s) {
     const std::int64_t keys = length[static_cast<std::size_t>(s)];
     if (keys < 0 || keys > maxPages * page)
-      throw InputError(call.kernel->name + ": context_lens[" + std::to_string(s) + "] is " +
-                       std::to_string(keys) + ", but must be from 0 to " +
-                       std::to_string(maxPages * page) +
-                       ", the keys that a row of block_tables has room for");
+      refuse(call, "context_lens[", s, "] is ", keys, ", but must be from 0 to ", maxPages * page,
+             ", the keys that a row of block_tables has room for");
     const std::int64_t queries = settings.first(s + 1) - settings.first(s);
     if (queries == 0)
       continue;
@@ -73,9 +71,8 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
     for (std::int64_t p = seen(settings, 0, queries, keys).first / page; p * page < last; ++p)
       if (const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + p)];
           block < 0 || block >= blocks)
-        throw InputError(call.kernel->name + ": block_tables[" + std::to_string(s) + ", " +
-                         std::to_string(p) + "] is " + std::to_string(block) + ", but there are " +
-                         std::to_string(blocks) + " blocks");
+        refuse(call, "block_tables[", s, ", ", p, "] is ", block, ", but there are ", blocks,
+               " blocks");
   }
 }
 

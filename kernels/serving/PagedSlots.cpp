@@ -108,25 +108,23 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
 void check(const Invocation &call) {
   const std::int64_t page = pageOf(call), sequences = call.extent("S"), tokens = call.extent("T");
   if (page < 1 || page > 256)
-    refuse(call, "option 'page' is " + std::to_string(page) + ", but must be from 1 to 256");
+    refuse(call, "option 'page' is ", page, ", but must be from 1 to 256");
   if (tokens < 0 || tokens >= std::int64_t(1) << 31)
-    refuse(call,
-           "option 'tokens' is " + std::to_string(tokens) + ", but must be from 0 to 2^31 - 1");
+    refuse(call, "option 'tokens' is ", tokens, ", but must be from 0 to 2^31 - 1");
   if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for " + std::to_string(call.extent("max") * page) +
-                     " keys of a sequence, but that must be less than " + std::to_string(most));
+    refuse(call, "block_tables has room for ", call.extent("max") * page,
+           " keys of a sequence, but that must be less than ", most);
   if (!isPacked(call)) {
     if (tokens != sequences)
-      refuse(call, "option 'tokens' is " + std::to_string(tokens) +
-                       ", but without cu_seqlens_q "
-                       "each of the " +
-                       std::to_string(sequences) + " sequences has one token");
+      refuse(call, "option 'tokens' is ", tokens,
+             ", but without cu_seqlens_q "
+             "each of the ",
+             sequences, " sequences has one token");
     return;
   }
   if (call.extent("ends") != sequences + 1)
-    refuse(call, "cu_seqlens_q has " + std::to_string(call.extent("ends")) +
-                     " numbers, but must have one more than the " + std::to_string(sequences) +
-                     " sequences of context_lens");
+    refuse(call, "cu_seqlens_q has ", call.extent("ends"),
+           " numbers, but must have one more than the ", sequences, " sequences of context_lens");
   if (sequences == 0 && tokens != 0)
     refuse(call, "there are tokens, but there is no sequence");
 }
@@ -181,9 +179,8 @@ KernelSpec sectile::pagedSlotsSpec() {
     const auto lengths = inputs[0].as<std::int32_t>();
     for (std::size_t s = 0; s < lengths.size(); ++s)
       if (lengths[s] < 0 || lengths[s] > most)
-        refuse(call, "context_lens[" + std::to_string(s) + "] is " + std::to_string(lengths[s]) +
-                         ", but must be from 0 to " + std::to_string(most) +
-                         ", the keys that a row of block_tables has room for");
+        refuse(call, "context_lens[", s, "] is ", lengths[s], ", but must be from 0 to ", most,
+               ", the keys that a row of block_tables has room for");
   };
   spec.reference = reference;
   spec.defaults = [](const Invocation &call, const std::string &target) {

@@ -42,15 +42,14 @@ HostArray sectile::planReference(const HostArray &lengths, std::int64_t parts) {
 
 void sectile::checkParts(const Invocation &call, std::int64_t parts, const std::string &what) {
   if (const std::int64_t sequences = call.extent("S"); parts < sequences)
-    refuse(call, what + ", but must be " + std::to_string(sequences) +
-                     " at least: each sequence has a part");
+    refuse(call, what, ", but must be ", sequences, " at least: each sequence has a part");
 }
 
 void sectile::checkPlan(const Invocation &call, const HostArray &plan, const HostArray &lengths) {
   const auto numbers = plan.as<std::int32_t>();
   const auto keys = lengths.as<std::int32_t>();
   const auto fail = [&](std::size_t row, const std::string &what) {
-    refuse(call, "plan[" + std::to_string(row) + "] " + what);
+    refuse(call, "plan[", row, "] ", what);
   };
   const std::size_t rows = numbers.size() / 4;
   std::size_t row = 0;
@@ -60,7 +59,7 @@ void sectile::checkPlan(const Invocation &call, const HostArray &plan, const Hos
     do {
       const std::string next = "key " + std::to_string(at) + " of sequence " + std::to_string(s);
       if (row == rows)
-        refuse(call, "plan has no part for " + next);
+        refuse(call, "plan has no part for ", next);
       const std::int64_t sequence = numbers[row * 4], first = numbers[row * 4 + 1],
                          end = numbers[row * 4 + 2];
       if (sequence != static_cast<std::int64_t>(s) || first != at)

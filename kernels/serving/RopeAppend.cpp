@@ -146,8 +146,8 @@ void check(const Invocation &call) {
     if (call.extent("P") == 0 && call.extent("T") != 0)
       refuse(call, "there are tokens, but cos_sin has no rows");
     if (options.given("rotary") && options.integer("rotary") != call.extent("R"))
-      refuse(call, "rotary is " + options.choice("rotary") + ", but cos_sin has " +
-                       std::to_string(call.extent("R")) + " columns: leave it out");
+      refuse(call, "rotary is ", options.choice("rotary"), ", but cos_sin has ", call.extent("R"),
+             " columns: leave it out");
     if (options.choice("scaling") != "none")
       refuse(call, "cos_sin holds angles as they are to be, and leaves nothing to scale: set "
                    "scaling=none, or leave cos_sin out");
@@ -216,9 +216,8 @@ void contents(const Invocation &call, std::span<const HostArray> inputs) {
   const std::vector<double> positions = inputs[call.index("positions")].to_double();
   for (std::size_t t = 0; t < positions.size(); ++t)
     if (positions[t] < 0 || positions[t] >= static_cast<double>(call.extent("P")))
-      refuse(call, "positions[" + std::to_string(t) + "] is " +
-                       std::to_string(static_cast<std::int64_t>(positions[t])) +
-                       ", but cos_sin has " + std::to_string(call.extent("P")) + " rows");
+      refuse(call, "positions[", t, "] is ", static_cast<std::int64_t>(positions[t]),
+             ", but cos_sin has ", call.extent("P"), " rows");
 }
 
 } // namespace

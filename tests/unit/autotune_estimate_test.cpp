@@ -50,7 +50,7 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
     for (const SearchSpace &space : kernel.spaces)
       for (unsigned i = 0; i < targets; ++i) {
         const Target target = llvm::cantFail(Target::get(names[++turn % std::size(names)]));
-        for (const Candidate &candidate : someOf(call, space, target.name, 2, turn))
+        for (const Candidate &candidate : someOf(call, space, target.name, count(1, 2), turn))
           compare(candidate, target);
       }
     const Target target = llvm::cantFail(Target::get("sm_90a"));

@@ -45,15 +45,15 @@ void look(Case &one) {
   });
 }
 
-// All search spaces: of each two configurations in one dtype on one chip, of the next in another.
-// With SECTILE_TEST_ALL=1 of each in both dtypes on both chips; then enough of them spill to say
-// how many of those are dropped.
+// All search spaces: of each a configuration in one dtype on one chip, of the next in another. With
+// SECTILE_TEST_ALL=1 of each two in both dtypes on both chips; then enough of them spill to say how
+// many of those are dropped.
 TEST(RegisterEstimate, NothingThatFitsIsDroppedAndMostOfTheRestIs) {
   if (!findPtxas())
     GTEST_SKIP() << "there is no ptxas to compare with";
   const Target targets[] = {llvm::cantFail(Target::get("sm_80")),
                             llvm::cantFail(Target::get("sm_90a"))};
-  constexpr unsigned each = 2;
+  const unsigned each = count(1, 2);
   const bool whole = count(0, 1);
   std::vector<Case> cases;
   unsigned turn = 0;

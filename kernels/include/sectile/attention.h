@@ -1,8 +1,7 @@
 // Attention and its gradients on tensors with types: the library's kernels `attention`,
 // `attention_varlen` and their gradients.
 #pragma once
-#include <optional>
-#include <sectile/library.h>
+#include <sectile/typed_call.h>
 
 namespace sectile {
 
@@ -39,16 +38,16 @@ template <class T, int N> struct AttentionOutputs {
   // [B, Hq, Sq] or [Hq, Tq]: natural logarithms of the rows' sums of exponentials.
   Tensor<float, N - 1> lse;
 };
+template <class T, int N> SECTILE_OUTPUTS((AttentionOutputs<T, N>), o, lse);
 template <class T, int N> struct AttentionGradients {
   Tensor<T, N> dq, dk, dv;
   std::optional<Tensor<T, N>> dbias = {}; // where there is a bias, and of its shape
   std::optional<Tensor<float, 2>> dsinks = {};
 };
+template <class T, int N> SECTILE_OUTPUTS((AttentionGradients<T, N>), dq, dk, dv, dbias, dsinks);
 
 namespace detail {
-// Adds the optional inputs to those given. `axes`: of q. Outputs that are not given are allocated.
-NamedTensors runAttention(const Stream &stream, bool backward, int axes, NamedTensors inputs,
-                          const AttentionOptions &options, const NamedTensors &outputs);
+void addOptions(TypedCall &call, const AttentionOptions &options);
 // What may be given to be written: a parameter that takes no part in finding T.
 template <template <class, int> class Results, class T, int N>
 using AttentionTo = std::type_identity_t<std::optional<Results<std::remove_const_t<T>, N>>>;
@@ -65,13 +64,7 @@ AttentionOutputs<std::remove_const_t<T>, N>
 attention(const Stream &stream, const Tensor<T, N> &q, const detail::KernelInput<T, N> &k,
           const detail::KernelInput<T, N> &v, const AttentionOptions &options = {},
           const detail::AttentionTo<AttentionOutputs, T, N> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out =
-      detail::runAttention(stream, false, N, {{"q", q}, {"k", k}, {"v", v}}, options, given);
-  return {out.at("o").as<Element, N>(), out.at("lse").as<float, N - 1>()};
+  return detail::callFor(stream, {"attention", {{"q", q}, {"k", k}, {"v", v}}}, options, to);
 }
 
 // The gradients of what has dO for the gradient of o; o and lse are what `attention` gave for the
@@ -84,25 +77,10 @@ attention_backward(const Stream &stream, const Tensor<T, N> &q, const detail::Ke
                    const std::type_identity_t<Tensor<const float, N - 1>> &lse,
                    const detail::KernelInput<T, N> &dO, const AttentionOptions &options = {},
                    const detail::AttentionTo<AttentionGradients, T, N> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
-    if (to->dbias)
-      given["dbias"] = *to->dbias;
-    if (to->dsinks)
-      given["dsinks"] = *to->dsinks;
-  }
-  const NamedTensors out = detail::runAttention(
-      stream, true, N, {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}, options,
-      given);
-  AttentionGradients<Element, N> result{
-      out.at("dq").as<Element, N>(), out.at("dk").as<Element, N>(), out.at("dv").as<Element, N>()};
-  if (const auto dbias = out.find("dbias"); dbias != out.end())
-    result.dbias = dbias->second.template as<Element, N>();
-  if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
-    result.dsinks = dsinks->second.template as<float, 2>();
-  return result;
+  return detail::callFor(
+      stream,
+      {"attention_backward", {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}}},
+      options, to);
 }
 
 } // namespace sectile

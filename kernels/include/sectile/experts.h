@@ -19,6 +19,7 @@ struct MoeRouted {
   Tensor<float, 2> weights;        // [T, k]
   Tensor<std::int32_t, 2> experts; // [T, k]
 };
+SECTILE_OUTPUTS(MoeRouted, weights, experts);
 struct MoePermuteOptions {
   std::int64_t count = 8, first = 0; // the experts that are there
 };
@@ -27,6 +28,7 @@ struct MoePlaces {
   Tensor<std::int32_t, 1> order, tokens;   // [T k]
   Tensor<std::int32_t, 2> inverse;         // [T, k]
 };
+SECTILE_OUTPUTS(MoePlaces, counts, offsets, order, tokens, inverse);
 enum class MoeGate : std::uint8_t { none, interleaved, concatenated };
 struct MoeUpOptions {
   MoeGate gate = MoeGate::concatenated;
@@ -56,22 +58,14 @@ template <class T> struct MoeCombineGradients {
   Tensor<T, 2> dparts;                           // [M, N]
   std::optional<Tensor<float, 2>> dweights = {}; // [T, k], where weights are given
 };
+template <class T> SECTILE_OUTPUTS(MoeCombineGradients<T>, dparts, dweights);
 
 namespace detail {
-NamedTensors runMoeRoute(const Stream &stream, const AnyTensor &logits,
-                         const MoeRouteOptions &options, const NamedTensors &to);
-NamedTensors runMoePermute(const Stream &stream, const AnyTensor &experts,
-                           const MoePermuteOptions &options, const NamedTensors &to);
-AnyTensor runMoeUp(const Stream &stream, NamedTensors inputs, const MoeUpOptions &options,
-                   const std::optional<AnyTensor> &to);
-AnyTensor runMoeDown(const Stream &stream, NamedTensors inputs, const MoeDownOptions &options,
-                     const std::optional<AnyTensor> &to);
-AnyTensor runMoeRouteBackward(const Stream &stream, NamedTensors inputs,
-                              const MoeRouteOptions &options, const std::optional<AnyTensor> &to);
-AnyTensor runMoeCombine(const Stream &stream, NamedTensors inputs, const MoeCombineOptions &options,
-                        const std::optional<AnyTensor> &to);
-NamedTensors runMoeCombineBackward(const Stream &stream, NamedTensors inputs,
-                                   const MoeCombineOptions &options, const NamedTensors &to);
+void addOptions(TypedCall &call, const MoeRouteOptions &options);
+void addOptions(TypedCall &call, const MoePermuteOptions &options);
+void addOptions(TypedCall &call, const MoeUpOptions &options);
+void addOptions(TypedCall &call, const MoeDownOptions &options);
+void addOptions(TypedCall &call, const MoeCombineOptions &options);
 
 // Of fp8 codes products are bfloat16.
 template <class T>
@@ -86,28 +80,14 @@ concept ExpertMatrices = std::same_as<std::remove_const_t<W>, std::remove_const_
 template <class T>
 MoeRouted moe_route(const Stream &stream, const Tensor<T, 2> &logits,
                     const MoeRouteOptions &options, const std::optional<MoeRouted> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"weights", to->weights}, {"experts", to->experts}};
-  const NamedTensors out = detail::runMoeRoute(stream, logits, options, given);
-  return {out.at("weights").as<float, 2>(), out.at("experts").as<std::int32_t, 2>()};
+  return detail::callFor(stream, {"moe_route", {{"logits", logits}}}, options, to);
 }
 
 // The choices experts [T, k] in the order of the experts.
 inline MoePlaces moe_permute(const Stream &stream, const Tensor<const std::int32_t, 2> &experts,
                              const MoePermuteOptions &options,
                              const std::optional<MoePlaces> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"counts", to->counts},
-             {"offsets", to->offsets},
-             {"order", to->order},
-             {"tokens", to->tokens},
-             {"inverse", to->inverse}};
-  const NamedTensors out = detail::runMoePermute(stream, experts, options, given);
-  const auto vector = [&](const char *name) { return out.at(name).as<std::int32_t, 1>(); };
-  return {vector("counts"), vector("offsets"), vector("order"), vector("tokens"),
-          out.at("inverse").as<std::int32_t, 2>()};
+  return detail::callFor(stream, {"moe_permute", {{"experts", experts}}}, options, to);
 }
 
 // Rows rows[i] of x [T, K], expert by expert, times w [E, K, N] of their experts, through a gate:
@@ -120,9 +100,9 @@ moe_up(const Stream &stream, const Tensor<T, 2> &x, const Tensor<W, 3> &w,
        const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 1> &rows,
        const MoeUpOptions &options = {},
        const detail::KernelTo<Tensor<detail::ExpertElement<T>, 2>> &to = {}) {
-  return detail::runMoeUp(stream, {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}, options,
-                          to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<detail::ExpertElement<T>, 2>();
+  return detail::callFor("h", stream,
+                         {"moe_up", {{"x", x}, {"w", w}, {"counts", counts}, {"rows", rows}}},
+                         options, to);
 }
 
 // Rows h [M, K] times w [E, K, N] of their experts, and of each token the weighted sum of those at
@@ -134,11 +114,11 @@ moe_down(const Stream &stream, const Tensor<T, 2> &h, const Tensor<W, 3> &w,
          const Tensor<const std::int32_t, 1> &counts, const Tensor<const std::int32_t, 2> &inverse,
          const Tensor<const float, 2> &weights, const MoeDownOptions &options = {},
          const detail::KernelTo<Tensor<detail::ExpertElement<T>, 2>> &to = {}) {
-  return detail::runMoeDown(
-             stream,
-             {{"h", h}, {"w", w}, {"counts", counts}, {"inverse", inverse}, {"weights", weights}},
-             options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<detail::ExpertElement<T>, 2>();
+  return detail::callFor(
+      "y", stream,
+      {"moe_down",
+       {{"h", h}, {"w", w}, {"counts", counts}, {"inverse", inverse}, {"weights", weights}}},
+      options, to);
 }
 
 // Of each token the weighted sum of the rows of parts [M, N] at inverse [T, k]: [T, N].
@@ -147,9 +127,8 @@ detail::KernelOutput<T, 2>
 moe_combine(const Stream &stream, const Tensor<T, 2> &parts,
             const Tensor<const std::int32_t, 2> &inverse, const MoeCombineOptions &options = {},
             const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
-  return detail::runMoeCombine(stream, {{"parts", parts}, {"inverse", inverse}}, options,
-                               to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 2>();
+  return detail::callFor("y", stream, {"moe_combine", {{"parts", parts}, {"inverse", inverse}}},
+                         options, to);
 }
 
 // The gradients of moe_combine from dy [T, N]. A row must be the place of one choice at most.
@@ -159,15 +138,9 @@ moe_combine_backward(const Stream &stream, const Tensor<T, 2> &parts,
                      const Tensor<const std::int32_t, 2> &inverse,
                      const detail::KernelInput<T, 2> &dy, const MoeCombineOptions &options = {},
                      const detail::KernelTo<MoeCombineGradients<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors given;
-  if (to) {
-    given = {{"dparts", to->dparts}};
-    detail::addTensor(given, "dweights", to->dweights);
-  }
-  const NamedTensors out = detail::runMoeCombineBackward(
-      stream, {{"parts", parts}, {"inverse", inverse}, {"dy", dy}}, options, given);
-  return {out.at("dparts").as<std::remove_const_t<T>, 2>(),
-          detail::tensorIn<float, 2>(out, "dweights")};
+  return detail::callFor(
+      stream, {"moe_combine_backward", {{"parts", parts}, {"inverse", inverse}, {"dy", dy}}},
+      options, to);
 }
 
 // The gradient of moe_route's logits from that of its weights, dweights [T, k], with the options
@@ -178,10 +151,10 @@ moe_route_backward(const Stream &stream, const Tensor<T, 2> &logits,
                    const Tensor<const std::int32_t, 2> &experts,
                    const Tensor<const float, 2> &dweights, const MoeRouteOptions &options,
                    const detail::KernelTo<detail::KernelOutput<T, 2>> &to = {}) {
-  return detail::runMoeRouteBackward(
-             stream, {{"logits", logits}, {"experts", experts}, {"dweights", dweights}}, options,
-             to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 2>();
+  return detail::callFor(
+      "dlogits", stream,
+      {"moe_route_backward", {{"logits", logits}, {"experts", experts}, {"dweights", dweights}}},
+      options, to);
 }
 
 } // namespace sectile

@@ -436,15 +436,12 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out =
       detail::attend(stream,
                      {!std::is_same_v<F, Plain>,
                       isCausal<V>,
                       {{"q", q}, {"k", k}, {"v", v}},
-                      given,
+                      sectile::detail::namedOutputs(to),
                       options,
                       {},
                       hasBlocks<V>},
@@ -470,7 +467,7 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
                        else
                          parts(std::type_identity<float>());
                      });
-  return {out.at("o").as<E, 4>(), out.at("lse").as<float, 3>()};
+  return sectile::detail::outputsOf<AttentionOutputs<E, 4>>(out);
 }
 
 // The gradients of what has dO for the gradient of o, for the same scores, visibility and options;
@@ -487,18 +484,12 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
-  NamedTensors given;
-  if (to) {
-    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
-    if (to->dsinks)
-      given["dsinks"] = *to->dsinks;
-  }
   const NamedTensors out = detail::backward(
       stream,
       {!std::is_same_v<F, Plain>,
        isCausal<V>,
        {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
-       given,
+       sectile::detail::namedOutputs(to),
        options,
        scores.learned,
        hasBlocks<V>},
@@ -530,11 +521,7 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
         else
           keys(std::type_identity<float>());
       });
-  AttentionGradients<E, 4> result{out.at("dq").as<E, 4>(), out.at("dk").as<E, 4>(),
-                                  out.at("dv").as<E, 4>()};
-  if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
-    result.dsinks = dsinks->second.template as<float, 2>();
-  return result;
+  return sectile::detail::outputsOf<AttentionGradients<E, 4>>(out);
 }
 
 // The same of B packed sequences: q [Tq, Hq, D], k [Tk, Hkv, D] and v [Tk, Hkv, Dv], where sequence
@@ -554,9 +541,6 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
   const NamedTensors out = detail::attend(
       stream,
       {!std::is_same_v<F, Plain>,
@@ -566,7 +550,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
         {"v", v},
         {"cu_seqlens_q", cu_seqlens_q},
         {"cu_seqlens_k", cu_seqlens_k}},
-       given,
+       sectile::detail::namedOutputs(to),
        options,
        {},
        hasBlocks<V>},
@@ -579,7 +563,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
             launch.numbers, scores.operands, visibility,
             listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k}), launch.config);
       });
-  return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
+  return sectile::detail::outputsOf<AttentionOutputs<E, 3>>(out);
 }
 
 // Their gradients, as above.
@@ -595,12 +579,6 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
-  NamedTensors given;
-  if (to) {
-    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
-    if (to->dsinks)
-      given["dsinks"] = *to->dsinks;
-  }
   const NamedTensors out = detail::backward(
       stream,
       {!std::is_same_v<F, Plain>,
@@ -613,7 +591,7 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
         {"o", o},
         {"lse", lse},
         {"do", dO}},
-       given,
+       sectile::detail::namedOutputs(to),
        options,
        scores.learned,
        hasBlocks<V>},
@@ -645,11 +623,7 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
           with(kernelOf<PackedKeyGradients<E, F, V>>("flash_packed_backward_kv"),
                use.tensor<E, 3>("dk"), use.tensor<E, 3>("dv"));
       });
-  AttentionGradients<E, 3> result{out.at("dq").as<E, 3>(), out.at("dk").as<E, 3>(),
-                                  out.at("dv").as<E, 3>()};
-  if (const auto dsinks = out.find("dsinks"); dsinks != out.end())
-    result.dsinks = dsinks->second.template as<float, 2>();
-  return result;
+  return sectile::detail::outputsOf<AttentionGradients<E, 3>>(out);
 }
 
 // Keys and values of S sequences in pages, as flash::pages gives them.
@@ -692,24 +666,24 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                     std::is_same_v<C, std::uint8_t>,
                 "pages are of the type of q, or of float8_e4m3, float8_e5m2, std::int8_t or "
                 "std::uint8_t");
-  NamedTensors given, inputs{{"q", q},
-                             {"k_cache", pages.k},
-                             {"v_cache", pages.v},
-                             {"block_tables", pages.tables},
-                             {"context_lens", pages.lengths}};
-  if (queryStarts)
-    inputs["cu_seqlens_q"] = *queryStarts;
-  if (pages.kScale)
-    inputs["k_scale"] = *pages.kScale;
-  if (pages.vScale)
-    inputs["v_scale"] = *pages.vScale;
-  if (pages.plan)
-    inputs["plan"] = *pages.plan;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
+  NamedTensors inputs{{"q", q},
+                      {"k_cache", pages.k},
+                      {"v_cache", pages.v},
+                      {"block_tables", pages.tables},
+                      {"context_lens", pages.lengths}};
+  sectile::detail::addTensor(inputs, "cu_seqlens_q", queryStarts);
+  sectile::detail::addTensor(inputs, "k_scale", pages.kScale);
+  sectile::detail::addTensor(inputs, "v_scale", pages.vScale);
+  sectile::detail::addTensor(inputs, "plan", pages.plan);
   const NamedTensors out = detail::attend(
       stream,
-      {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), given, options, {}, hasBlocks<V>},
+      {!std::is_same_v<F, Plain>,
+       isCausal<V>,
+       std::move(inputs),
+       sectile::detail::namedOutputs(to),
+       options,
+       {},
+       hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
         const auto lists =
             listsOfPages<V>(use, launch, visibility, pages.lengths,
@@ -730,7 +704,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
         else
           of(std::type_identity<float>());
       });
-  return {out.at("o").as<E, 3>(), out.at("lse").as<float, 2>()};
+  return sectile::detail::outputsOf<AttentionOutputs<E, 3>>(out);
 }
 } // namespace detail
 

@@ -5,31 +5,9 @@
 // shares memory with other arguments, unless the kernel may overwrite that input. Optional inputs
 // are fields of the options.
 #pragma once
-#include <optional>
-#include <sectile/library.h>
+#include <sectile/typed_call.h>
 
 namespace sectile {
-
-namespace detail {
-// An output, or what may be given to be written as one.
-template <class T, int N> using KernelOutput = Tensor<std::remove_const_t<T>, N>;
-template <class Outputs> using KernelTo = std::type_identity_t<std::optional<Outputs>>;
-
-// Adds what is there.
-void addTensor(NamedTensors &tensors, const char *name, const std::optional<AnyTensor> &tensor);
-template <class T, int N>
-void addTensor(NamedTensors &tensors, const char *name, const std::optional<Tensor<T, N>> &tensor) {
-  if (tensor)
-    tensors[name] = *tensor;
-}
-template <class T, int N>
-std::optional<Tensor<T, N>> tensorIn(const NamedTensors &tensors, const char *name) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end())
-    return std::nullopt;
-  return found->second.template as<T, N>();
-}
-} // namespace detail
 
 // Matrix products --------------------------------------------------------------------------------
 
@@ -68,9 +46,7 @@ using MatmulElement =
     std::conditional_t<!std::same_as<Out, AsInputs>, Out,
                        std::conditional_t<std::same_as<std::remove_const_t<T>, std::int8_t>,
                                           std::int32_t, std::remove_const_t<T>>>;
-AnyTensor runMatmul(const Stream &stream, const AnyTensor &a, const AnyTensor &b,
-                    const MatmulOptions &options, const char *out,
-                    const std::optional<AnyTensor> &to);
+void addOptions(TypedCall &call, const MatmulOptions &options);
 template <class Out> constexpr const char *matmulOut() {
   if constexpr (std::same_as<Out, AsInputs>)
     return "same";
@@ -97,9 +73,11 @@ Tensor<detail::MatmulElement<Out, T>, N>
 matmul(const Stream &stream, const Tensor<T, N> &a, const detail::KernelInput<T, N> &b,
        const MatmulOptions &options = {},
        const detail::KernelTo<Tensor<detail::MatmulElement<Out, T>, N>> &to = {}) {
-  return detail::runMatmul(stream, a, b, options, detail::matmulOut<Out>(),
-                           to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<detail::MatmulElement<Out, T>, N>();
+  return detail::callFor("c", stream,
+                         {N == 3 ? "batched_matmul" : "matmul",
+                          {{"a", a}, {"b", b}},
+                          {{"out", detail::matmulOut<Out>()}}},
+                         options, to);
 }
 
 // Norms ------------------------------------------------------------------------------------------
@@ -114,10 +92,12 @@ template <class T, int N> struct LayerNormOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> mean, rstd;
 };
+template <class T, int N> SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd);
 template <class T, int N> struct LayerNormGradients {
   Tensor<T, N> dx;
   std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
 };
+template <class T, int N> SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db);
 
 struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
@@ -130,6 +110,7 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
+template <class T, int N> SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h);
 struct RmsNormQuantOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
@@ -145,6 +126,8 @@ template <class Q, class T, int N> struct RmsNormQuantOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
+template <class Q, class T, int N>
+SECTILE_OUTPUTS((RmsNormQuantOutputs<Q, T, N>), y, scales, rstd, h);
 struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
@@ -155,18 +138,13 @@ template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
   std::optional<Tensor<T, 1>> dw = {};
 };
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw);
 
 namespace detail {
-NamedTensors runLayerNorm(const Stream &stream, NamedTensors inputs,
-                          const LayerNormOptions &options, bool backward,
-                          const NamedTensors &outputs);
-NamedTensors runRmsNorm(const Stream &stream, NamedTensors inputs, const RmsNormOptions &options,
-                        const NamedTensors &outputs);
-NamedTensors runRmsNormQuant(const Stream &stream, NamedTensors inputs,
-                             const RmsNormQuantOptions &options, DType codes,
-                             const NamedTensors &outputs);
-NamedTensors runRmsNormBackward(const Stream &stream, NamedTensors inputs,
-                                const RmsNormBackwardOptions &options, const NamedTensors &outputs);
+void addOptions(TypedCall &call, const LayerNormOptions &options);
+void addOptions(TypedCall &call, const RmsNormOptions &options);
+void addOptions(TypedCall &call, const RmsNormQuantOptions &options);
+void addOptions(TypedCall &call, const RmsNormBackwardOptions &options);
 } // namespace detail
 
 // y = (x - mean) rstd w + b
@@ -175,12 +153,7 @@ template <class T, int N>
 LayerNormOutputs<std::remove_const_t<T>, N>
 layer_norm(const Stream &stream, const Tensor<T, N> &x, const LayerNormOptions &options = {},
            const detail::KernelTo<LayerNormOutputs<std::remove_const_t<T>, N>> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"y", to->y}, {"mean", to->mean}, {"rstd", to->rstd}};
-  const NamedTensors out = detail::runLayerNorm(stream, {{"x", x}}, options, false, given);
-  return {out.at("y").as<std::remove_const_t<T>, N>(), out.at("mean").as<float, N - 1>(),
-          out.at("rstd").as<float, N - 1>()};
+  return detail::callFor(stream, {"layer_norm", {{"x", x}}}, options, to);
 }
 
 // Of layer_norm with the same x and options, given the gradient of y. eps is not used.
@@ -191,17 +164,9 @@ LayerNormGradients<std::remove_const_t<T>, N> layer_norm_backward(
     const detail::KernelInput<float, N - 1> &rstd, const detail::KernelInput<T, N> &dy,
     const LayerNormOptions &options = {},
     const detail::KernelTo<LayerNormGradients<std::remove_const_t<T>, N>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"dx", to->dx}};
-    detail::addTensor(given, "dw", to->dw);
-    detail::addTensor(given, "db", to->db);
-  }
-  const NamedTensors out = detail::runLayerNorm(
-      stream, {{"x", x}, {"mean", mean}, {"rstd", rstd}, {"dy", dy}}, options, true, given);
-  return {out.at("dx").as<Element, N>(), detail::tensorIn<Element, 1>(out, "dw"),
-          detail::tensorIn<Element, 1>(out, "db")};
+  return detail::callFor(
+      stream, {"layer_norm_backward", {{"x", x}, {"mean", mean}, {"rstd", rstd}, {"dy", dy}}},
+      options, to);
 }
 
 // y = h rstd (w + weight_offset) with h = x, or x + residual
@@ -210,15 +175,7 @@ template <class T, int N>
 RmsNormOutputs<std::remove_const_t<T>, N>
 rms_norm(const Stream &stream, const Tensor<T, N> &x, const RmsNormOptions &options = {},
          const detail::KernelTo<RmsNormOutputs<std::remove_const_t<T>, N>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"y", to->y}, {"rstd", to->rstd}};
-    detail::addTensor(given, "h", to->h);
-  }
-  const NamedTensors out = detail::runRmsNorm(stream, {{"x", x}}, options, given);
-  return {out.at("y").as<Element, N>(), out.at("rstd").as<float, N - 1>(),
-          detail::tensorIn<Element, N>(out, "h")};
+  return detail::callFor(stream, {"rms_norm", {{"x", x}}}, options, to);
 }
 
 // z = h rstd (w + weight_offset) as codes of Q, float8_e4m3, float8_e5m2 or std::int8_t, with their
@@ -228,14 +185,9 @@ template <class Q = float8_e4m3, class T, int N>
 RmsNormQuantOutputs<Q, std::remove_const_t<T>, N>
 rms_norm_quant(const Stream &stream, const Tensor<T, N> &x, const RmsNormQuantOptions &options = {},
                const detail::KernelTo<RmsNormQuantOutputs<Q, std::remove_const_t<T>, N>> &to = {}) {
-  NamedTensors given;
-  if (to) {
-    given = {{"y", to->y}, {"scales", to->scales}, {"rstd", to->rstd}};
-    detail::addTensor(given, "h", to->h);
-  }
-  const NamedTensors out = detail::runRmsNormQuant(stream, {{"x", x}}, options, dtype_of<Q>, given);
-  return {out.at("y").as<Q, N>(), out.at("scales").as<float, N>(),
-          out.at("rstd").as<float, N - 1>(), detail::tensorIn<std::remove_const_t<T>, N>(out, "h")};
+  return detail::callFor(
+      stream, {"rms_norm_quant", {{"x", x}}, {{"out", std::string(name_of(dtype_of<Q>))}}}, options,
+      to);
 }
 
 // Of rms_norm with the same x and w, given the gradient of y.
@@ -246,36 +198,18 @@ rms_norm_backward(const Stream &stream, const Tensor<T, N> &x,
                   const detail::KernelInput<float, N - 1> &rstd,
                   const detail::KernelInput<T, N> &dy, const RmsNormBackwardOptions &options = {},
                   const detail::KernelTo<RmsNormGradients<std::remove_const_t<T>, N>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"dx", to->dx}};
-    detail::addTensor(given, "dw", to->dw);
-  }
-  const NamedTensors out =
-      detail::runRmsNormBackward(stream, {{"x", x}, {"rstd", rstd}, {"dy", dy}}, options, given);
-  return {out.at("dx").as<Element, N>(), detail::tensorIn<Element, 1>(out, "dw")};
+  return detail::callFor(stream, {"rms_norm_backward", {{"x", x}, {"rstd", rstd}, {"dy", dy}}},
+                         options, to);
 }
 
 // Softmax and losses -----------------------------------------------------------------------------
 // Over rows [..., N] of half, bfloat16 or float.
 
-namespace detail {
-AnyTensor runOne(const Stream &stream, const char *kernel, const NamedTensors &inputs,
-                 const char *output, const std::optional<AnyTensor> &to);
-template <class T, int N>
-KernelOutput<T, N> runRows(const Stream &stream, const char *kernel, const NamedTensors &inputs,
-                           const char *output, const std::optional<KernelOutput<T, N>> &to) {
-  return runOne(stream, kernel, inputs, output, to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, N>();
-}
-} // namespace detail
-
 // y = softmax(x) along the last axis
 template <class T, int N>
 detail::KernelOutput<T, N> softmax(const Stream &stream, const Tensor<T, N> &x,
                                    const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
-  return detail::runRows<T, N>(stream, "softmax", {{"x", x}}, "y", to);
+  return detail::callFor("y", stream, {"softmax", {{"x", x}}}, to);
 }
 
 // dx, given softmax's y and the gradient of y
@@ -283,7 +217,7 @@ template <class T, int N>
 detail::KernelOutput<T, N>
 softmax_backward(const Stream &stream, const Tensor<T, N> &y, const detail::KernelInput<T, N> &dy,
                  const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
-  return detail::runRows<T, N>(stream, "softmax_backward", {{"y", y}, {"dy", dy}}, "dx", to);
+  return detail::callFor("dx", stream, {"softmax_backward", {{"y", y}, {"dy", dy}}}, to);
 }
 
 // y = log(softmax(x)) along the last axis
@@ -291,7 +225,7 @@ template <class T, int N>
 detail::KernelOutput<T, N>
 log_softmax(const Stream &stream, const Tensor<T, N> &x,
             const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
-  return detail::runRows<T, N>(stream, "log_softmax", {{"x", x}}, "y", to);
+  return detail::callFor("y", stream, {"log_softmax", {{"x", x}}}, to);
 }
 
 // dx, given log_softmax's y and the gradient of y
@@ -300,7 +234,7 @@ detail::KernelOutput<T, N>
 log_softmax_backward(const Stream &stream, const Tensor<T, N> &y,
                      const detail::KernelInput<T, N> &dy,
                      const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
-  return detail::runRows<T, N>(stream, "log_softmax_backward", {{"y", y}, {"dy", dy}}, "dx", to);
+  return detail::callFor("dx", stream, {"log_softmax_backward", {{"y", y}, {"dy", dy}}}, to);
 }
 
 enum class LossReduction { mean, sum, none }; // the mean is over targets that are not ignored
@@ -315,12 +249,20 @@ template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
 };
+template <int N> SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse);
 
 namespace detail {
-NamedTensors runCrossEntropy(const Stream &stream, NamedTensors inputs,
-                             const CrossEntropyOptions &options, bool backward,
-                             NamedTensors outputs);
+void addOptions(TypedCall &call, const CrossEntropyOptions &options);
+// A loss that is reduced has extents of 1, and by name no axes.
+NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
+                     NamedTensors given);
+template <TypedOptions Options>
+NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
+                     NamedTensors given) {
+  addOptions(call, options);
+  return runLoss(stream, std::move(call), options.reduction, std::move(given));
 }
+} // namespace detail
 
 // The loss of logits [..., V], given targets [...]: classes, of int64 or int32.
 template <class T, class Target, int N>
@@ -329,12 +271,9 @@ CrossEntropyOutputs<N - 1>
 cross_entropy(const Stream &stream, const Tensor<T, N> &logits,
               const Tensor<Target, N - 1> &targets, const CrossEntropyOptions &options = {},
               const detail::KernelTo<CrossEntropyOutputs<N - 1>> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"loss", to->loss}, {"lse", to->lse}};
-  const NamedTensors out = detail::runCrossEntropy(
-      stream, {{"logits", logits}, {"targets", targets}}, options, false, given);
-  return {out.at("loss").as<float, N - 1>(), out.at("lse").as<float, N - 1>()};
+  return detail::outputsOf<CrossEntropyOutputs<N - 1>>(
+      detail::runLoss(stream, {"cross_entropy", {{"logits", logits}, {"targets", targets}}},
+                      options, detail::namedOutputs(to)));
 }
 
 // The gradient of the logits, given that of the loss, of the loss's shape, and cross_entropy's lse.
@@ -347,11 +286,12 @@ detail::KernelOutput<T, N> cross_entropy_backward(
     const detail::KernelTo<detail::KernelOutput<T, N>> &to = {}) {
   NamedTensors given;
   detail::addTensor(given, "dlogits", to);
-  return detail::runCrossEntropy(
-             stream, {{"logits", logits}, {"targets", targets}, {"lse", lse}, {"dloss", dloss}},
-             options, true, given)
-      .at("dlogits")
-      .template as<std::remove_const_t<T>, N>();
+  return detail::takeTensor<detail::KernelOutput<T, N>>(
+      detail::runLoss(stream,
+                      {"cross_entropy_backward",
+                       {{"logits", logits}, {"targets", targets}, {"lse", lse}, {"dloss", dloss}}},
+                      options, given),
+      "dlogits");
 }
 
 struct LinearCrossEntropyOptions {
@@ -369,10 +309,10 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;               // [N, H]
   Tensor<float, 2> dw;           // [V, H]
 };
+template <class T> SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw);
 
 namespace detail {
-NamedTensors runLinearCrossEntropy(const Stream &stream, NamedTensors inputs,
-                                   const LinearCrossEntropyOptions &options, NamedTensors outputs);
+void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
 }
 
 // The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
@@ -382,18 +322,9 @@ LinearCrossEntropyOutputs<std::remove_const_t<T>> linear_cross_entropy(
     const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 2> &w,
     const Tensor<Target, 1> &targets, const LinearCrossEntropyOptions &options = {},
     const detail::KernelTo<LinearCrossEntropyOutputs<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"loss", to->loss},
-             {"lse", to->lse},
-             {"logprob", to->logprob},
-             {"dx", to->dx},
-             {"dw", to->dw}};
-  const NamedTensors out = detail::runLinearCrossEntropy(
-      stream, {{"x", x}, {"w", w}, {"targets", targets}}, options, given);
-  return {out.at("loss").as<float, 1>(), out.at("lse").as<float, 1>(),
-          out.at("logprob").as<float, 1>(), out.at("dx").template as<std::remove_const_t<T>, 2>(),
-          out.at("dw").as<float, 2>()};
+  return detail::outputsOf<LinearCrossEntropyOutputs<std::remove_const_t<T>>>(
+      detail::runLoss(stream, {"linear_cross_entropy", {{"x", x}, {"w", w}, {"targets", targets}}},
+                      options, detail::namedOutputs(to)));
 }
 
 // Rotary positions -------------------------------------------------------------------------------
@@ -423,18 +354,16 @@ struct RopeOptions {
 };
 
 namespace detail {
-AnyTensor runRope(const Stream &stream, bool backward, const AnyTensor &input,
-                  const RopeOptions &options, const std::optional<AnyTensor> &to);
-}
+void addOptions(TypedCall &call, const RopeScaling &scaling);
+void addOptions(TypedCall &call, const RopeOptions &options);
+} // namespace detail
 
 // y: x [B, H, S, D] of half, bfloat16 or float with its pairs of dims rotated
 template <class T>
 detail::KernelOutput<T, 4> rope(const Stream &stream, const Tensor<T, 4> &x,
                                 const RopeOptions &options = {},
                                 const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
-  return detail::runRope(stream, false, x, options,
-                         to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 4>();
+  return detail::callFor("y", stream, {"rope", {{"x", x}}}, options, to);
 }
 
 // dx, given the gradient of rope's y and the same options
@@ -442,9 +371,7 @@ template <class T>
 detail::KernelOutput<T, 4>
 rope_backward(const Stream &stream, const Tensor<T, 4> &dy, const RopeOptions &options = {},
               const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
-  return detail::runRope(stream, true, dy, options,
-                         to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 4>();
+  return detail::callFor("dx", stream, {"rope_backward", {{"dy", dy}}}, options, to);
 }
 
 // Convolution ------------------------------------------------------------------------------------
@@ -462,10 +389,10 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
+template <class T> SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db);
 
 namespace detail {
-NamedTensors runConv2d(const Stream &stream, bool backward, NamedTensors inputs,
-                       const Conv2dOptions &options, const NamedTensors &outputs);
+void addOptions(TypedCall &call, const Conv2dOptions &options);
 }
 
 // y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of
@@ -475,11 +402,7 @@ detail::KernelOutput<T, 4> conv2d(const Stream &stream, const Tensor<T, 4> &x,
                                   const detail::KernelInput<T, 4> &w,
                                   const Conv2dOptions &options = {},
                                   const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
-  NamedTensors given;
-  detail::addTensor(given, "y", to);
-  return detail::runConv2d(stream, false, {{"x", x}, {"w", w}}, options, given)
-      .at("y")
-      .template as<std::remove_const_t<T>, 4>();
+  return detail::callFor("y", stream, {"conv2d", {{"x", x}, {"w", w}}}, options, to);
 }
 
 // Of conv2d with the same inputs and options, given the gradient of y.
@@ -488,16 +411,8 @@ Conv2dGradients<std::remove_const_t<T>>
 conv2d_backward(const Stream &stream, const Tensor<T, 4> &x, const detail::KernelInput<T, 4> &w,
                 const detail::KernelInput<T, 4> &dy, const Conv2dOptions &options = {},
                 const detail::KernelTo<Conv2dGradients<std::remove_const_t<T>>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"dx", to->dx}, {"dw", to->dw}};
-    detail::addTensor(given, "db", to->db);
-  }
-  const NamedTensors out =
-      detail::runConv2d(stream, true, {{"x", x}, {"w", w}, {"dy", dy}}, options, given);
-  return {out.at("dx").as<Element, 4>(), out.at("dw").as<Element, 4>(),
-          detail::tensorIn<Element, 1>(out, "db")};
+  return detail::callFor(stream, {"conv2d_backward", {{"x", x}, {"w", w}, {"dy", dy}}}, options,
+                         to);
 }
 
 } // namespace sectile

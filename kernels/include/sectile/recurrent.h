@@ -37,6 +37,7 @@ template <class T> struct DeltaRuleOutputs {
   Tensor<T, 4> o;               // [B, T, Hv, V]
   Tensor<float, 4> final_state; // [N, Hv, K, V]
 };
+template <class T> SECTILE_OUTPUTS(DeltaRuleOutputs<T>, o, final_state);
 
 // None of inputs that are not given.
 template <class T> struct DeltaRuleGradients {
@@ -49,11 +50,14 @@ template <class T> struct DeltaRuleGradients {
   std::optional<Tensor<T, 4>> dz = {};
   std::optional<Tensor<float, 4>> dinitial_state = {};
 };
+template <class T>
+SECTILE_OUTPUTS(DeltaRuleGradients<T>, dq, dk, dv, dbeta, dg, dA_log, ddt_bias, da, db, dD, dz,
+                dinitial_state);
 
 namespace detail {
-NamedTensors runDeltaRule(const Stream &stream, bool backward, NamedTensors inputs,
-                          const DeltaRuleOptions &options, const NamedTensors &outputs);
-}
+// The call is of the kernel that the options want.
+void addOptions(TypedCall &call, const DeltaRuleOptions &options);
+} // namespace detail
 
 // The gated delta rule, and with StateRule::mamba2 q, k, v being its C, B, x: q, k [B, T, Hk, K]
 // and v [B, T, Hv, V] of half, bfloat16 or float, beta [B, T, Hv] of any of these; 1 if it is none.
@@ -63,13 +67,9 @@ delta_rule(const Stream &stream, const Tensor<T, 4> &q, const detail::KernelInpu
            const detail::KernelInput<T, 4> &v, const std::optional<AnyTensor> &beta = {},
            const DeltaRuleOptions &options = {},
            const detail::KernelTo<DeltaRuleOutputs<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}}, given;
-  detail::addTensor(inputs, "beta", beta);
-  if (to)
-    given = {{"o", to->o}, {"final_state", to->final_state}};
-  const NamedTensors out = detail::runDeltaRule(stream, false, std::move(inputs), options, given);
-  return {out.at("o").template as<std::remove_const_t<T>, 4>(),
-          out.at("final_state").as<float, 4>()};
+  detail::TypedCall call{"delta_rule", {{"q", q}, {"k", k}, {"v", v}}};
+  detail::addTensor(call.inputs, "beta", beta);
+  return detail::callFor(stream, call, options, to);
 }
 
 // Its gradients for dO [B, T, Hv, V], and dfinal_state where the final state has a gradient. Of
@@ -81,39 +81,10 @@ delta_rule_backward(const Stream &stream, const Tensor<T, 4> &q, const detail::K
                     const detail::KernelInput<T, 4> &dO, const DeltaRuleOptions &options = {},
                     const std::optional<AnyTensor> &dfinal_state = {},
                     const detail::KernelTo<DeltaRuleGradients<std::remove_const_t<T>>> &to = {}) {
-  NamedTensors inputs{{"q", q}, {"k", k}, {"v", v}, {"do", dO}}, given;
-  detail::addTensor(inputs, "beta", beta);
-  detail::addTensor(inputs, "dfinal_state", dfinal_state);
-  if (to) {
-    given = {{"dq", to->dq}, {"dk", to->dk}, {"dv", to->dv}};
-    detail::addTensor(given, "dbeta", to->dbeta);
-    detail::addTensor(given, "dg", to->dg);
-    detail::addTensor(given, "da", to->da);
-    detail::addTensor(given, "db", to->db);
-    detail::addTensor(given, "dD", to->dD);
-    detail::addTensor(given, "dz", to->dz);
-    detail::addTensor(given, "dA_log", to->dA_log);
-    detail::addTensor(given, "ddt_bias", to->ddt_bias);
-    detail::addTensor(given, "dinitial_state", to->dinitial_state);
-  }
-  const NamedTensors out = detail::runDeltaRule(stream, true, std::move(inputs), options, given);
-  using Element = std::remove_const_t<T>;
-  const auto any = [&](const char *name) {
-    const auto found = out.find(name);
-    return found == out.end() ? std::nullopt : std::optional(found->second);
-  };
-  return {out.at("dq").as<Element, 4>(),
-          out.at("dk").as<Element, 4>(),
-          out.at("dv").as<Element, 4>(),
-          any("dbeta"),
-          any("dg"),
-          detail::tensorIn<float, 1>(out, "dA_log"),
-          any("ddt_bias"),
-          detail::tensorIn<Element, 4>(out, "da"),
-          detail::tensorIn<Element, 4>(out, "db"),
-          detail::tensorIn<float, 1>(out, "dD"),
-          detail::tensorIn<Element, 4>(out, "dz"),
-          detail::tensorIn<float, 4>(out, "dinitial_state")};
+  detail::TypedCall call{"delta_rule_backward", {{"q", q}, {"k", k}, {"v", v}, {"do", dO}}};
+  detail::addTensor(call.inputs, "beta", beta);
+  detail::addTensor(call.inputs, "dfinal_state", dfinal_state);
+  return detail::callFor(stream, call, options, to);
 }
 
 // Causal convolution along time ------------------------------------------------------------------
@@ -130,12 +101,14 @@ template <class T> struct CausalConvOutputs {
   Tensor<T, 3> y;           // [B, T, D]
   Tensor<T, 3> final_state; // [N, D, W - 1]: the last inputs of each sequence
 };
+template <class T> SECTILE_OUTPUTS(CausalConvOutputs<T>, y, final_state);
 template <class T> struct CausalConvGradients {
   Tensor<T, 3> dx;
   Tensor<T, 2> dw;
   std::optional<Tensor<T, 1>> db = {};             // where there is b
   std::optional<Tensor<T, 3>> dinitial_state = {}; // where there is initial_state
 };
+template <class T> SECTILE_OUTPUTS(CausalConvGradients<T>, dx, dw, db, dinitial_state);
 struct CausalConvUpdateOptions {
   bool silu = true;
   std::optional<AnyTensor> b = {};
@@ -144,11 +117,8 @@ struct CausalConvUpdateOptions {
 };
 
 namespace detail {
-NamedTensors runCausalConv(const Stream &stream, bool backward, NamedTensors inputs,
-                           const CausalConvOptions &options, const NamedTensors &to);
-AnyTensor runCausalConvUpdate(const Stream &stream, NamedTensors inputs,
-                              const CausalConvUpdateOptions &options,
-                              const std::optional<AnyTensor> &to);
+void addOptions(TypedCall &call, const CausalConvOptions &options);
+void addOptions(TypedCall &call, const CausalConvUpdateOptions &options);
 } // namespace detail
 
 // y[t] = silu(b + sum over j of w[W - 1 - j] x[t - j]) of each channel: x [B, T, D] of half,
@@ -158,13 +128,7 @@ CausalConvOutputs<std::remove_const_t<T>>
 causal_conv1d(const Stream &stream, const Tensor<T, 3> &x, const detail::KernelInput<T, 2> &w,
               const CausalConvOptions &options = {},
               const detail::KernelTo<CausalConvOutputs<std::remove_const_t<T>>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to)
-    given = {{"y", to->y}, {"final_state", to->final_state}};
-  const NamedTensors out =
-      detail::runCausalConv(stream, false, {{"x", x}, {"w", w}}, options, given);
-  return {out.at("y").as<Element, 3>(), out.at("final_state").as<Element, 3>()};
+  return detail::callFor(stream, {"causal_conv1d", {{"x", x}, {"w", w}}}, options, to);
 }
 
 // Given the gradient of y, and of final_state if it has one.
@@ -175,18 +139,9 @@ CausalConvGradients<std::remove_const_t<T>> causal_conv1d_backward(
     const std::type_identity_t<std::optional<Tensor<const std::remove_const_t<T>, 3>>>
         &dfinal_state = {},
     const detail::KernelTo<CausalConvGradients<std::remove_const_t<T>>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors inputs{{"x", x}, {"w", w}, {"dy", dy}}, given;
-  detail::addTensor(inputs, "dfinal_state", dfinal_state);
-  if (to) {
-    given = {{"dx", to->dx}, {"dw", to->dw}};
-    detail::addTensor(given, "db", to->db);
-    detail::addTensor(given, "dinitial_state", to->dinitial_state);
-  }
-  const NamedTensors out = detail::runCausalConv(stream, true, inputs, options, given);
-  return {out.at("dx").as<Element, 3>(), out.at("dw").as<Element, 2>(),
-          detail::tensorIn<Element, 1>(out, "db"),
-          detail::tensorIn<Element, 3>(out, "dinitial_state")};
+  detail::TypedCall call{"causal_conv1d_backward", {{"x", x}, {"w", w}, {"dy", dy}}};
+  detail::addTensor(call.inputs, "dfinal_state", dfinal_state);
+  return detail::callFor(stream, call, options, to);
 }
 
 // causal_conv1d of new steps x [B, T, D], with what comes before them in rows of state
@@ -196,9 +151,9 @@ detail::KernelOutput<T, 3> causal_conv1d_update(
     const Stream &stream, const Tensor<T, 3> &x, const detail::KernelInput<T, 2> &w,
     const Tensor<std::remove_const_t<T>, 3> &state, const CausalConvUpdateOptions &options = {},
     const detail::KernelTo<detail::KernelOutput<T, 3>> &to = {}) {
-  return detail::runCausalConvUpdate(stream, {{"x", x}, {"w", w}, {"state", state}}, options,
-                                     to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 3>();
+  return detail::callFor("y", stream,
+                         {"causal_conv1d_update", {{"x", x}, {"w", w}, {"state", state}}}, options,
+                         to, {{"state_out", state}});
 }
 
 // Steps of linear attention and state spaces -----------------------------------------------------
@@ -223,8 +178,7 @@ struct DeltaStepOptions {
 };
 
 namespace detail {
-AnyTensor runDeltaStep(const Stream &stream, NamedTensors inputs, const DeltaStepOptions &options,
-                       const std::optional<AnyTensor> &to);
+void addOptions(TypedCall &call, const DeltaStepOptions &options);
 } // namespace detail
 
 // T new steps of B sequences: q, k [B, T, Hk, K] and v [B, T, Hv, V] of half, bfloat16 or float,
@@ -236,9 +190,11 @@ detail::KernelOutput<T, 4> delta_step(const Stream &stream, const Tensor<T, 4> &
                                       const detail::KernelInput<T, 4> &v, const Tensor<S, 4> &state,
                                       const DeltaStepOptions &options = {},
                                       const detail::KernelTo<detail::KernelOutput<T, 4>> &to = {}) {
-  return detail::runDeltaStep(stream, {{"q", q}, {"k", k}, {"v", v}, {"state", state}}, options,
-                              to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 4>();
+  NamedTensors given{{"state_out", state}};
+  detail::addTensor(given, "states", options.states);
+  return detail::callFor("o", stream,
+                         {"delta_step", {{"q", q}, {"k", k}, {"v", v}, {"state", state}}}, options,
+                         to, given);
 }
 
 // RMS norms with a gate --------------------------------------------------------------------------
@@ -254,14 +210,15 @@ template <class T, int N> struct RmsNormGatedOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> rstd;
 };
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedOutputs<T, N>), y, rstd);
 template <class T, int N> struct RmsNormGatedGradients {
   Tensor<T, N> dx, dz;
   std::optional<Tensor<T, 1>> dw = {}; // where there is w
 };
+template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedGradients<T, N>), dx, dz, dw);
 
 namespace detail {
-NamedTensors runRmsNormGated(const Stream &stream, bool backward, NamedTensors inputs,
-                             const RmsNormGatedOptions &options, const NamedTensors &to);
+void addOptions(TypedCall &call, const RmsNormGatedOptions &options);
 } // namespace detail
 
 // y = x rstd w gate(z) along the last axis; rows [..., N] of half, bfloat16 or float.
@@ -271,12 +228,7 @@ RmsNormGatedOutputs<std::remove_const_t<T>, N>
 rms_norm_gated(const Stream &stream, const Tensor<T, N> &x, const detail::KernelInput<T, N> &z,
                const RmsNormGatedOptions &options = {},
                const detail::KernelTo<RmsNormGatedOutputs<std::remove_const_t<T>, N>> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"y", to->y}, {"rstd", to->rstd}};
-  const NamedTensors out =
-      detail::runRmsNormGated(stream, false, {{"x", x}, {"z", z}}, options, given);
-  return {out.at("y").as<std::remove_const_t<T>, N>(), out.at("rstd").as<float, N - 1>()};
+  return detail::callFor(stream, {"rms_norm_gated", {{"x", x}, {"z", z}}}, options, to);
 }
 
 // Given rms_norm_gated's rstd and the gradient of y. eps is not used.
@@ -287,16 +239,9 @@ RmsNormGatedGradients<std::remove_const_t<T>, N> rms_norm_gated_backward(
     const detail::KernelInput<float, N - 1> &rstd, const detail::KernelInput<T, N> &dy,
     const RmsNormGatedOptions &options = {},
     const detail::KernelTo<RmsNormGatedGradients<std::remove_const_t<T>, N>> &to = {}) {
-  using Element = std::remove_const_t<T>;
-  NamedTensors given;
-  if (to) {
-    given = {{"dx", to->dx}, {"dz", to->dz}};
-    detail::addTensor(given, "dw", to->dw);
-  }
-  const NamedTensors out = detail::runRmsNormGated(
-      stream, true, {{"x", x}, {"z", z}, {"rstd", rstd}, {"dy", dy}}, options, given);
-  return {out.at("dx").as<Element, N>(), out.at("dz").as<Element, N>(),
-          detail::tensorIn<Element, 1>(out, "dw")};
+  return detail::callFor(
+      stream, {"rms_norm_gated_backward", {{"x", x}, {"z", z}, {"rstd", rstd}, {"dy", dy}}},
+      options, to);
 }
 
 } // namespace sectile

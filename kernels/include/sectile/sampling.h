@@ -37,49 +37,31 @@ struct Sampled {
   std::optional<Tensor<float, 1>> logprob = {};
   std::optional<Tensor<std::int32_t, 1>> rank = {};
 };
+SECTILE_OUTPUTS(Sampled, token, logprob, rank);
 struct VerifiedDrafts {
   Tensor<std::int32_t, 2> tokens;            // [B, N + 1], -1 behind the last
   Tensor<std::int32_t, 1> accepted, emitted; // [B]
 };
+SECTILE_OUTPUTS(VerifiedDrafts, tokens, accepted, emitted);
 
 namespace detail {
-NamedTensors runSample(const Stream &stream, const AnyTensor &logits, const SampleOptions &options,
-                       const NamedTensors &to);
-AnyTensor runRenormalize(const Stream &stream, const AnyTensor &probs, const CutOptions &cut,
-                         const std::optional<AnyTensor> &to);
-NamedTensors runSpeculativeVerify(const Stream &stream, NamedTensors inputs,
-                                  const std::optional<AnyTensor> &draftProbs,
-                                  const SeedOptions &random, const NamedTensors &to);
+void addOptions(TypedCall &call, const CutOptions &options);
+void addOptions(TypedCall &call, const SeedOptions &options);
+void addOptions(TypedCall &call, const SampleOptions &options);
 } // namespace detail
 
 // The next token of each row of logits [B, V], of half, bfloat16 or float.
 template <class T>
 Sampled sample(const Stream &stream, const Tensor<T, 2> &logits, const SampleOptions &options = {},
                const std::optional<Sampled> &to = {}) {
-  NamedTensors given;
-  if (to) {
-    given.emplace("token", to->token);
-    if (to->logprob)
-      given.emplace("logprob", *to->logprob);
-    if (to->rank)
-      given.emplace("rank", *to->rank);
-  }
-  const NamedTensors out = detail::runSample(stream, logits, options, given);
-  Sampled result{out.at("token").as<std::int32_t, 1>()};
-  if (options.logprobs) {
-    result.logprob = out.at("logprob").as<float, 1>();
-    result.rank = out.at("rank").as<std::int32_t, 1>();
-  }
-  return result;
+  return detail::callFor(stream, {"sample", {{"logits", logits}}}, options, to);
 }
 
 // The probabilities [B, V] that stay, divided by their sum; 0 for the others. `to` may be probs.
 inline Tensor<float, 2> renormalize(const Stream &stream, const Tensor<const float, 2> &probs,
                                     const CutOptions &cut,
                                     const std::optional<Tensor<float, 2>> &to = {}) {
-  return detail::runRenormalize(stream, probs, cut,
-                                to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .as<float, 2>();
+  return detail::callFor("y", stream, {"renormalize", {{"probs", probs}}}, cut, to);
 }
 
 // Which of the draft tokens [B, N] the target model keeps, by its probabilities [B, N + 1, V] and
@@ -90,14 +72,11 @@ speculative_verify(const Stream &stream, const Tensor<const std::int32_t, 2> &dr
                    const Tensor<const float, 3> &target_probs, const Tensor<const float, 2> &u,
                    const std::optional<AnyTensor> &draft_probs = {}, const SeedOptions &random = {},
                    const std::optional<VerifiedDrafts> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"tokens", to->tokens}, {"accepted", to->accepted}, {"emitted", to->emitted}};
-  const NamedTensors out = detail::runSpeculativeVerify(
-      stream, {{"draft_tokens", draft_tokens}, {"target_probs", target_probs}, {"u", u}},
-      draft_probs, random, given);
-  return {out.at("tokens").as<std::int32_t, 2>(), out.at("accepted").as<std::int32_t, 1>(),
-          out.at("emitted").as<std::int32_t, 1>()};
+  detail::TypedCall call{
+      "speculative_verify",
+      {{"draft_tokens", draft_tokens}, {"target_probs", target_probs}, {"u", u}}};
+  detail::addTensor(call.inputs, "draft_probs", draft_probs);
+  return detail::callFor(stream, call, random, to);
 }
 
 } // namespace sectile

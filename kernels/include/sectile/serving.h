@@ -57,15 +57,13 @@ struct LatentOptions {
 struct PagedSlots {
   Tensor<std::int32_t, 1> slots, positions; // [T]
 };
+SECTILE_OUTPUTS(PagedSlots, slots, positions);
 
 namespace detail {
-void runKvAppend(const Stream &stream, const NamedTensors &inputs, const KvAppendOptions &options);
-AnyTensor runRopeAppend(const Stream &stream, const NamedTensors &inputs,
-                        const RopeAppendOptions &options, const std::optional<AnyTensor> &to);
-NamedTensors runAttentionCached(const Stream &stream, NamedTensors inputs,
-                                const AttentionCachedOptions &options, const NamedTensors &to);
-NamedTensors runLatent(const Stream &stream, const char *kernel, NamedTensors inputs, double scale,
-                       const LatentOptions &options, const NamedTensors &to);
+void addOptions(TypedCall &call, const KvAppendOptions &options);
+void addOptions(TypedCall &call, const RopeAppendOptions &options);
+void addOptions(TypedCall &call, const AttentionCachedOptions &options);
+void addOptions(TypedCall &call, const LatentOptions &options);
 // [H, T, W] of [T, H, W], of columns `first` to first + count - 1, and the other way round.
 template <class T>
 Tensor<T, 3> headsFirst(const Tensor<T, 3> &x, std::int64_t first, std::int64_t count) {
@@ -74,8 +72,6 @@ Tensor<T, 3> headsFirst(const Tensor<T, 3> &x, std::int64_t first, std::int64_t 
           {x.stride(1), x.stride(0), x.stride(2)},
           x.memory()};
 }
-NamedTensors runPagedSlots(const Stream &stream, const NamedTensors &inputs, std::int64_t page,
-                           std::int64_t tokens, const NamedTensors &to);
 } // namespace detail
 
 // Writes k and v [T, Hkv, D] of new tokens, of half, bfloat16 or float, to the caches: token t to
@@ -85,9 +81,10 @@ template <class T, class C, class I>
 void kv_append(const Stream &stream, const Tensor<T, 3> &k, const detail::KernelInput<T, 3> &v,
                const Tensor<C, 4> &k_cache, const std::type_identity_t<Tensor<C, 4>> &v_cache,
                const Tensor<I, 1> &slots, const KvAppendOptions &options = {}) {
-  detail::runKvAppend(
-      stream, {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}},
-      options);
+  detail::run(stream,
+              {"kv_append",
+               {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}}},
+              options, {{"k_out", k_cache}, {"v_out", v_cache}});
 }
 
 // The same with k rotated by the tokens' positions [T]. Gives q [T, Hq, D] rotated; `to` may be q.
@@ -98,16 +95,16 @@ rope_append(const Stream &stream, const Tensor<T, 3> &q, const detail::KernelInp
             const std::type_identity_t<Tensor<C, 4>> &v_cache, const Tensor<I, 1> &slots,
             const detail::KernelInput<I, 1> &positions, const RopeAppendOptions &options = {},
             const detail::KernelTo<detail::KernelOutput<T, 3>> &to = {}) {
-  return detail::runRopeAppend(stream,
-                               {{"q", q},
-                                {"k", k},
-                                {"v", v},
-                                {"k_cache", k_cache},
-                                {"v_cache", v_cache},
-                                {"slots", slots},
-                                {"positions", positions}},
-                               options, to ? std::optional<AnyTensor>(*to) : std::nullopt)
-      .template as<std::remove_const_t<T>, 3>();
+  return detail::callFor("q_out", stream,
+                         {"rope_append",
+                          {{"q", q},
+                           {"k", k},
+                           {"v", v},
+                           {"k_cache", k_cache},
+                           {"v_cache", v_cache},
+                           {"slots", slots},
+                           {"positions", positions}}},
+                         options, to, {{"k_out", k_cache}, {"v_out", v_cache}});
 }
 
 // Attention of q [T, Hq, D], the newest tokens of S sequences, over their keys in pages: key j of
@@ -121,17 +118,14 @@ AttentionOutputs<std::remove_const_t<T>, 3> attention_cached(
     const detail::KernelInput<C, 4> &v_cache, const Tensor<const std::int32_t, 1> &context_lens,
     const Tensor<const std::int32_t, 2> &block_tables, const AttentionCachedOptions &options = {},
     const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out = detail::runAttentionCached(stream,
-                                                      {{"q", q},
-                                                       {"k_cache", k_cache},
-                                                       {"v_cache", v_cache},
-                                                       {"context_lens", context_lens},
-                                                       {"block_tables", block_tables}},
-                                                      options, given);
-  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+  return detail::callFor(stream,
+                         {"attention_cached",
+                          {{"q", q},
+                           {"k_cache", k_cache},
+                           {"v_cache", v_cache},
+                           {"context_lens", context_lens},
+                           {"block_tables", block_tables}}},
+                         options, to);
 }
 
 // Attention of absorbed queries over latents (MLA): q [T, Hq, D] are the newest tokens of S
@@ -147,14 +141,12 @@ latent_decode(const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 3> &c
               const Tensor<const std::int32_t, 2> &block_tables, double scale,
               const LatentOptions &options = {},
               const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out = detail::runLatent(
-      stream, "latent_decode",
-      {{"q", q}, {"cache", cache}, {"context_lens", context_lens}, {"block_tables", block_tables}},
-      scale, options, given);
-  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+  return detail::callFor(
+      stream,
+      {"latent_decode",
+       {{"q", q}, {"cache", cache}, {"context_lens", context_lens}, {"block_tables", block_tables}},
+       {{"scale", detail::wordOf(scale)}}},
+      options, to);
 }
 
 // The same over the rows that a list names for each of q's S tokens, indices [S, topk]: row
@@ -165,13 +157,11 @@ latent_sparse(const Stream &stream, const Tensor<T, 3> &q, const Tensor<C, 3> &c
               const Tensor<const std::int32_t, 2> &indices, double scale,
               const LatentOptions &options = {},
               const detail::AttentionTo<AttentionOutputs, T, 3> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"o", to->o}, {"lse", to->lse}};
-  const NamedTensors out =
-      detail::runLatent(stream, "latent_sparse", {{"q", q}, {"cache", cache}, {"indices", indices}},
-                        scale, options, given);
-  return {out.at("o").as<std::remove_const_t<T>, 3>(), out.at("lse").as<float, 2>()};
+  return detail::callFor(stream,
+                         {"latent_sparse",
+                          {{"q", q}, {"cache", cache}, {"indices", indices}},
+                          {{"scale", detail::wordOf(scale)}}},
+                         options, to);
 }
 
 // latent_decode between the products that absorb the projections of keys and values: q_nope [T, Hq,
@@ -204,15 +194,13 @@ inline PagedSlots paged_slots(const Stream &stream,
                               const Tensor<const std::int32_t, 1> &cu_seqlens_q,
                               std::int64_t tokens, std::int64_t page,
                               const std::optional<PagedSlots> &to = {}) {
-  NamedTensors given;
-  if (to)
-    given = {{"slots", to->slots}, {"positions", to->positions}};
-  const NamedTensors out = detail::runPagedSlots(stream,
-                                                 {{"context_lens", context_lens},
-                                                  {"block_tables", block_tables},
-                                                  {"cu_seqlens_q", cu_seqlens_q}},
-                                                 page, tokens, given);
-  return {out.at("slots").as<std::int32_t, 1>(), out.at("positions").as<std::int32_t, 1>()};
+  return detail::callFor(stream,
+                         {"paged_slots",
+                          {{"context_lens", context_lens},
+                           {"block_tables", block_tables},
+                           {"cu_seqlens_q", cu_seqlens_q}},
+                          {{"page", std::to_string(page)}, {"tokens", std::to_string(tokens)}}},
+                         to);
 }
 
 // A plan [parts, 4] of how the keys of sequences are shared out among programs, for
@@ -221,12 +209,9 @@ inline Tensor<std::int32_t, 2> paged_plan(const Stream &stream,
                                           const Tensor<const std::int32_t, 1> &context_lens,
                                           std::int64_t parts,
                                           const std::optional<Tensor<std::int32_t, 2>> &to = {}) {
-  NamedTensors given;
-  detail::addTensor(given, "plan", to);
-  return run_kernel(stream, "paged_plan", {{"context_lens", context_lens}},
-                    {{"parts", std::to_string(parts)}}, given)
-      .at("plan")
-      .as<std::int32_t, 2>();
+  return detail::callFor(
+      "plan", stream,
+      {"paged_plan", {{"context_lens", context_lens}}, {{"parts", std::to_string(parts)}}}, to);
 }
 
 } // namespace sectile

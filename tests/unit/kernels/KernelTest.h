@@ -32,7 +32,8 @@ struct FilledCall {
 };
 FilledCall fill(const KernelCase &test);
 
-/// Every output within its bound, inputs unchanged, the same bits a second time. Gives the outputs.
+/// Every output within its bound, inputs unchanged, the same bits a second time: of the cases a
+/// fourth runs again, with SECTILE_TEST_ALL=1 and where the call is given each. Gives the outputs.
 std::vector<HostArray> expectRight(const Device &device, const KernelCase &test);
 std::vector<HostArray> expectRight(const Device &device, const FilledCall &filled,
                                    const Config &config = {});

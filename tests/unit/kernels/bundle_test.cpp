@@ -51,12 +51,7 @@ protected:
   const KernelSpec &kernel = findKernel(GetParam());
   const FilledCall filled = exampleOf(kernel);
 
-  static std::vector<std::string> chips() {
-    const std::vector<std::string> all{"virtual:sm_80", "virtual:sm_90a", "virtual:gfx942"};
-    if (std::getenv("SECTILE_TEST_ALL"))
-      return all;
-    return {all[std::hash<std::string>()(GetParam()) % all.size()]};
-  }
+  const std::vector<std::string> chips{"virtual:sm_80", "virtual:sm_90a", "virtual:gfx942"};
 
   // The outputs by the code of this bundle alone, or without one by the compiler's.
   std::vector<HostArray> outputs(const Device &device, const std::string &bytes) {
@@ -116,35 +111,25 @@ private:
   }
 };
 
-TEST_P(BundledKernel, HasTheCompilersBits) {
-  for (const std::string &name : chips()) {
-    SCOPED_TRACE(name);
-    BundleBuilder builder({name}, {.onlyLikeThese = true});
-    builder.add(filled.call, {});
-    builder.finish();
-    const std::string bytes = builder.writer().bytes();
-    const Device device = Device::open(name);
-    const std::vector<HostArray> compiled = outputs(device, ""), bundled = outputs(device, bytes);
-    ASSERT_EQ(bundled.size(), compiled.size());
-    for (std::size_t i = 0; i < compiled.size(); ++i)
-      EXPECT_EQ(bundled[i].data, compiled[i].data) << "output " << i;
-  }
-}
-
-TEST_P(BundledKernel, CodeForAnyArgumentsIsRight) {
-  for (const std::string &name : chips()) {
+TEST_P(BundledKernel, HasTheCompilersBitsAndIsRightForAnyArguments) {
+  for (const std::string &name : devicesInTurn(chips, std::hash<std::string>()(GetParam()))) {
     SCOPED_TRACE(name);
     BundleBuilder builder({name}, {});
     builder.add(filled.call, {});
     builder.finish();
     EXPECT_THAT(builder.gaps(), testing::IsEmpty());
     const std::string all = builder.writer().bytes();
+    const Device device = Device::open(name);
+    const std::vector<HostArray> compiled = outputs(device, ""), bundled = outputs(device, all);
+    ASSERT_EQ(bundled.size(), compiled.size());
+    for (std::size_t i = 0; i < compiled.size(); ++i)
+      EXPECT_EQ(bundled[i].data, compiled[i].data) << "output " << i;
+
     runtime::BundleWriter assumesNothing("");
     for (const auto &[key, artifact, bytesOfCode] : Bundle::of(all, "test.sectile")->contents())
       if (std::ranges::all_of(artifact.plan.arguments,
                               [](const ArgumentFacts &facts) { return facts == ArgumentFacts(); }))
         assumesNothing.add(key, artifact);
-    const Device device = Device::open(name);
     for (const Verdict &verdict :
          checkNearby(filled.call, filled.inputs, outputs(device, assumesNothing.bytes())))
       EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output;

@@ -3,7 +3,6 @@
 // touched: the host has none for it.
 #include "EveryKernel.h"
 #include "RandomCase.h"
-#include "tests/unit/Processes.h"
 #include <gmock/gmock.h>
 
 using namespace sectile;
@@ -41,16 +40,9 @@ class EveryKernel : public testing::TestWithParam<std::string> {
 protected:
   const KernelSpec &kernel = findKernel(GetParam());
 
-  /// On one of these in turn, with SECTILE_TEST_ALL=1 on all.
   void expectRightAs(Spread spread, const std::vector<std::string> &all) {
-    std::string usual = all[std::hash<std::string>()(GetParam()) % all.size()];
-    if (count(0, 1) == 1) {
-      usual.clear();
-      for (const std::string &name : all)
-        usual += name + ",";
-    }
     const FilledCall filled = exampleOf(kernel);
-    for (const std::string &name : devices(usual.c_str())) {
+    for (const std::string &name : devicesInTurn(all, std::hash<std::string>()(GetParam()))) {
       const Device device = Device::open(name);
       SCOPED_TRACE(name);
       if (canSpread(device, spread))

@@ -1,8 +1,8 @@
 // The rules of docs/kernels.md for every kernel of the registry, on calls drawn from its
 // specification: bounds, poisoned outputs, unchanged inputs, the same bits twice, and gradients
 // that are those of the forward kernel. SECTILE_TEST_SEED=N draws one case, with this number.
+#include "EveryKernel.h"
 #include "RandomCase.h"
-#include "tests/unit/Processes.h"
 #include <iostream>
 #include <set>
 
@@ -62,7 +62,6 @@ protected:
 };
 class Gradients : public DrawnCalls {};
 
-std::string caseName(const testing::TestParamInfo<std::string> &info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(Every, DrawnCalls, testing::ValuesIn(kernelNames(false)), caseName);
 INSTANTIATE_TEST_SUITE_P(Every, Gradients, testing::ValuesIn(kernelNames(true)), caseName);
 
@@ -72,7 +71,8 @@ TEST_P(DrawnCalls, AreRight) {
   forEachCase(2, 40, [&](const KernelCase &drawn) {
     const FilledCall filled =
         forward ? backwardOf(drawn, kernel.name, leftOut(drawn)) : fill(drawn);
-    for (const std::string &name : devices("virtual:sm_80,virtual:sm_90a")) {
+    const std::size_t turn = std::hash<std::string>()(kernel.name) + drawn.seed;
+    for (const std::string &name : devicesInTurn({"virtual:sm_80", "virtual:sm_90a"}, turn)) {
       SCOPED_TRACE(name);
       expectRightAnywhere(Device::open(name), filled);
     }

@@ -1,0 +1,61 @@
+// What the options of typed functions add to a call by name. A field is an option or an input of
+// its name: an optional one adds nothing where it is none, a struct of options adds its own fields.
+#pragma once
+#include <sectile/typed_call.h>
+#include <vector>
+
+namespace sectile::detail {
+
+void addFlag(TypedCall &call, std::string_view field, bool value);
+
+// The words for an enumeration's values, in order, and their option where that has another name
+// than the field: a function wordsOf() beside each enumeration's options.
+struct ChoiceWords {
+  std::vector<const char *> words;
+  std::string_view option = {};
+};
+void addChoice(TypedCall &call, std::string_view field, const ChoiceWords &choice,
+               std::size_t value);
+
+template <class Value> inline constexpr bool isOptional = false;
+template <class Value> inline constexpr bool isOptional<std::optional<Value>> = true;
+
+template <class Value> void addField(TypedCall &call, std::string_view field, const Value &value) {
+  if constexpr (isOptional<Value>) {
+    if (value)
+      addField(call, field, *value);
+  } else if constexpr (std::same_as<Value, bool>) {
+    addFlag(call, field, value);
+  } else if constexpr (std::is_enum_v<Value>) {
+    addChoice(call, field, wordsOf(value), static_cast<std::size_t>(value));
+  } else if constexpr (std::floating_point<Value>) {
+    call.options.emplace(field, wordOf(value));
+  } else if constexpr (std::integral<Value>) {
+    call.options.emplace(field, std::to_string(value));
+  } else if constexpr (TypedOptions<Value>) {
+    addOptions(call, value);
+  } else {
+    call.inputs.emplace(field, value);
+  }
+}
+template <class Options, class... Values>
+void addFields(TypedCall &call, const Options &options,
+               const std::tuple<Field<Options, Values>...> &fields) {
+  std::apply(
+      [&](const auto &...field) { (addField(call, field.name, options.*field.member), ...); },
+      fields);
+}
+
+} // namespace sectile::detail
+
+// The statement that adds all fields of `options`, of this type, to `call`.
+#define SECTILE_ADD_FIELDS(Type, ...)                                                              \
+  constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                             \
+  static_assert(::sectile::detail::namesEveryField<Type>(fields),                                  \
+                "all fields of the options are named, in their order");                            \
+  ::sectile::detail::addFields(call, options, fields)
+// The whole of addOptions() where that is all.
+#define SECTILE_TYPED_OPTIONS(Type, ...)                                                           \
+  void sectile::detail::addOptions(TypedCall &call, const Type &options) {                         \
+    SECTILE_ADD_FIELDS(Type, __VA_ARGS__);                                                         \
+  }
