@@ -367,6 +367,8 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   spec.add_options(delta::options());
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
+  // In bf16 states and their gradients are rounded, of whose products decays have sums.
+  spec.factor = 6;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const DType dtype = call.dtype("q");
     const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
