@@ -314,8 +314,8 @@ void lowerWgmmaWait(CallInst &call) {
 }
 
 /// ptxas 13.0 and 13.1 (12.8 and 13.5 do not) may give the register of %tid.x to a shift of it, and
-/// read it as the index afterwards. A number that is 0 as far as nobody but the chip knows makes it
-/// a number like others.
+/// read it as the index afterwards. Combined with a number that is always 0, which they do not know,
+/// it is a number like others.
 void lowerThreadIndex(CallInst &call) {
   IRBuilder<> b(&call);
   auto *type = FunctionType::get(b.getInt32Ty(), false);
