@@ -1,22 +1,42 @@
 // Forms of PTX, as text.
 #include "runtime/PtxForms.h"
+#include <algorithm>
 
 namespace sectile::runtime {
 
-std::vector<std::string> otherForms(std::string_view ptx) {
-  // The directives of the entry, up to its body.
-  const size_t entry = ptx.find(".entry"), threads = ptx.find(".reqntid", entry),
-               body = ptx.find("\n{", entry);
-  if (entry == ptx.npos || threads == ptx.npos || body == ptx.npos || threads > body)
-    return {};
-  const std::string_view directives = ptx.substr(entry, body - entry);
-  if (directives.find(".minnctapersm") != directives.npos ||
-      directives.find(".maxnreg") != directives.npos)
-    return {};
-  // One block on a multiprocessor is what .reqntid alone asks for, too.
+// Without what indexOfThread does beside reading the index.
+static std::string withPlainIndex(std::string_view ptx) {
+  constexpr std::string_view read = "mov.u32 index, %tid.x;", operation = "and.b32 ",
+                             mask = ", index, 1023;";
   std::string form(ptx);
-  form.insert(threads, ".minnctapersm 1\n");
-  return {form};
+  const size_t at = form.find(read), from = form.find(operation, at), to = form.find(mask, from);
+  if (at == form.npos || to == form.npos)
+    return form;
+  form.replace(to, mask.size(), ", index;");
+  form.replace(from, operation.size(), "mov.b32 ");
+  return form;
+}
+
+std::vector<std::string> otherForms(std::string_view ptx) {
+  std::vector<std::string> forms{withPlainIndex(ptx)};
+  std::string &form = forms.front();
+  const bool isAnother = form != ptx;
+  // The directives of the entry, up to its body.
+  const size_t entry = form.find(".entry"), threads = form.find(".reqntid", entry),
+               body = form.find("\n{", entry);
+  const std::string_view directives = std::string_view(form).substr(
+      std::min(entry, form.size()), body == form.npos || entry == form.npos ? 0 : body - entry);
+  const bool isLimited = directives.find(".minnctapersm") != directives.npos ||
+                         directives.find(".maxnreg") != directives.npos;
+  // One block on a multiprocessor is what .reqntid alone asks for, too.
+  if (directives.find(".reqntid") != directives.npos && !isLimited) {
+    std::string limited = form;
+    limited.insert(threads, ".minnctapersm 1\n");
+    forms.push_back(std::move(limited));
+  }
+  if (!isAnother)
+    forms.erase(forms.begin());
+  return forms;
 }
 
 std::string spillRemark(unsigned registers, unsigned spillBytes) {

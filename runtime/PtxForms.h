@@ -1,5 +1,5 @@
-// How PTX states a limit on registers, which assemblers take in different ways: forms of one kernel
-// to choose from where its code spills.
+// What assemblers take in different ways: forms of one kernel's PTX to choose from where its code
+// spills.
 #ifndef SECTILE_RUNTIME_PTXFORMS_H
 #define SECTILE_RUNTIME_PTXFORMS_H
 
@@ -10,10 +10,20 @@
 namespace sectile::runtime {
 
 /// What otherForms() tries, for keys of what was chosen from.
-inline constexpr std::string_view formsOfPtx = "minnctapersm";
+inline constexpr std::string_view formsOfPtx = "index minnctapersm";
 
-/// The PTX of one kernel with its limit on registers stated otherwise; none where it states one
-/// itself. They compute the same.
+/// The thread's index in $0, as inline assembly. ptxas from 13.0 to 13.2 may give the register of
+/// %tid.x to a shift of it, and read it as the index afterwards. The result of an operation that
+/// changes nothing, which they do not know, is a number like others.
+inline constexpr std::string_view indexOfThread = "{\n\t"
+                                                  ".reg .b32 index;\n\t"
+                                                  "mov.u32 index, %tid.x;\n\t"
+                                                  "and.b32 $0, index, 1023;\n\t"
+                                                  "}";
+
+/// The PTX of one kernel in forms that may take fewer registers, each of which computes the same:
+/// with an index that the assembler may read again, and then also with its limit on registers
+/// stated otherwise, unless it states one itself.
 std::vector<std::string> otherForms(std::string_view ptx);
 
 /// How a remark says that code spills, and what helps.

@@ -3,6 +3,7 @@
 #include "codegen/common/PseudoIntrinsics.h"
 #include "codegen/nvidia/LoopFragments.h"
 #include "ir/tile/Tile.h"
+#include "runtime/PtxForms.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -313,21 +314,11 @@ void lowerWgmmaWait(CallInst &call) {
                 SmallVector<Value *>(call.args()), "", {});
 }
 
-/// ptxas 13.0 and 13.1 (12.8 and 13.5 do not) may give the register of %tid.x to a shift of it, and
-/// read it as the index afterwards. Combined with a number that is always 0, which they do not know,
-/// it is a number like others.
 void lowerThreadIndex(CallInst &call) {
   IRBuilder<> b(&call);
-  auto *type = FunctionType::get(b.getInt32Ty(), false);
-  call.replaceAllUsesWith(b.CreateCall(InlineAsm::get(type,
-                                                      "{\n\t"
-                                                      ".reg .b32 index, zero;\n\t"
-                                                      "mov.u32 index, %tid.x;\n\t"
-                                                      "mov.u32 zero, %nsmid;\n\t"
-                                                      "shr.u32 zero, zero, 31;\n\t"
-                                                      "or.b32 $0, index, zero;\n\t"
-                                                      "}",
-                                                      "=r", /*hasSideEffects=*/false)));
+  call.replaceAllUsesWith(
+      b.CreateCall(InlineAsm::get(FunctionType::get(b.getInt32Ty(), false), runtime::indexOfThread,
+                                  "=r", /*hasSideEffects=*/false)));
 }
 
 void lowerWgmmaSums(CallInst &call) {

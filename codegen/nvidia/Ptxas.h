@@ -35,9 +35,8 @@ struct PtxasResult {
 /// Assembles PTX. Fails with ptxas's own words, or when no ptxas is found.
 llvm::Expected<PtxasResult> runPtxas(llvm::StringRef ptx, const Target &target);
 
-/// The same; where the code spills, also with the kernel's limit on registers stated in other ways
-/// (otherForms), and gives what spills least. ptxas may leave a thread of a large block few of the
-/// registers that it could have.
+/// The same; where the code spills, also in other forms (runtime/PtxForms.h), and gives what spills
+/// least. ptxas may leave a thread of a large block few of the registers that it could have.
 llvm::Expected<PtxasResult> assemble(llvm::StringRef ptx, const Target &target);
 
 } // namespace sectile

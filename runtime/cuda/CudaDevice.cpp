@@ -139,7 +139,7 @@ public:
     // As codegen/nvidia/Ptxas.h does with ptxas. The driver's own cache has all forms.
     if (!isAssembled && artifact.kind == "ptx" && kernel->resources.spillBytes)
       for (const std::string &form : otherForms(artifact.bytes))
-        if (isLoaded(form))
+        if (kernel->resources.spillBytes && isLoaded(form))
           if (auto other = kernelOfModule();
               other->resources.spillBytes < kernel->resources.spillBytes)
             kernel = std::move(other);

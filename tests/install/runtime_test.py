@@ -47,7 +47,7 @@ check(virtual, SYSTEM | {soname}, 600_000, names(runtime, "--defined-only"))
 assert names(virtual, "--defined-only") == {"sectile_open_virtual_device"}, names(virtual, "--defined-only")
 # What libsectile_kernels exports is a part of what libsectile does (exports_test.py looks at that): calls of kernels, and no tracing.
 exported = output("nm", "-DC", "--defined-only", kernels)
-for name in ("sectile::run_kernel", "sectile::prepare_kernel", "sectile::detail::runMatmul", "sectile::detail::launchGemm",
+for name in ("sectile::run_kernel", "sectile::prepare_kernel", "sectile::detail::addOptions", "sectile::detail::launchGemm",
              "sectile::flash::detail::attend", "sectile::detail::registerKernel"):
     assert re.search(re.escape(name) + r"(\[abi:cxx11\])?\(", exported), f"{name} is not there"
 assert not re.search(r"\btrace[A-Z]\w*[<(]", exported), "it traces"

@@ -16,6 +16,7 @@
 using namespace sectile;
 using namespace sectile::runtime;
 using namespace sectile::test;
+using testing::ElementsAre, testing::IsEmpty;
 namespace fs = std::filesystem;
 
 namespace {
@@ -163,31 +164,46 @@ TEST_F(MachineCode, WhatSpillsIsAssembledInAnotherFormToo) {
   const Said first = launch(spills);
   EXPECT_EQ(first.spilt, 8);
   EXPECT_EQ(first.driver, 0);
-  EXPECT_EQ(assembled().size(), 3u);
+  EXPECT_EQ(assembled().size(), 4u);
   EXPECT_EQ(launch(spills).spilt, 8) << "the cache has the better form";
-  EXPECT_EQ(assembled().size(), 3u);
+  EXPECT_EQ(assembled().size(), 4u);
 }
 
 TEST_F(MachineCode, WithoutPtxasTheDriverTriesTheForms) {
   const Said said = launch({{"FAKE_CUDA_SPILLS", "1"}, {"SECTILE_PTXAS", ""}});
   EXPECT_EQ(said.spilt, 8);
-  EXPECT_EQ(said.driver, 2);
+  EXPECT_EQ(said.driver, 3);
   EXPECT_EQ(launch({{"SECTILE_PTXAS", ""}}).driver, 1);
+}
+
+std::string ptxWith(const std::string &directives, const std::string &body) {
+  return ".version 8.0\n.visible .entry k(\n  .param .u32 x\n)\n" + directives + "{\n" + body +
+         "  ret; // .maxnreg\n}\n";
 }
 
 // A limit that the launch asks for is kept, whatever spills.
 TEST(PtxForms, LimitsAreKept) {
-  const std::string ptx = ".version 8.0\n.visible .entry k(\n  .param .u32 x\n)\n.reqntid 256\n{\n"
-                          "  ret; // .maxnreg\n}\n";
-  const std::vector<std::string> forms = otherForms(ptx);
-  ASSERT_EQ(forms.size(), 1u);
-  EXPECT_THAT(forms[0], testing::HasSubstr(")\n.minnctapersm 1\n.reqntid 256\n{\n"));
-  for (const char *limit : {".maxnreg 64\n", ".minnctapersm 2\n"}) {
-    std::string limited = ptx;
-    limited.insert(limited.find("{"), limit);
-    EXPECT_TRUE(otherForms(limited).empty()) << limit;
-  }
-  EXPECT_TRUE(otherForms(".func f\n.reqntid 1\n{").empty());
+  EXPECT_THAT(otherForms(ptxWith(".reqntid 256\n", "")),
+              ElementsAre(ptxWith(".minnctapersm 1\n.reqntid 256\n", "")));
+  for (const char *limit : {".maxnreg 64\n", ".minnctapersm 2\n"})
+    EXPECT_THAT(otherForms(ptxWith(".reqntid 256\n" + std::string(limit), "")), IsEmpty()) << limit;
+  EXPECT_THAT(otherForms(".func f\n.reqntid 1\n{"), IsEmpty());
+}
+
+// An index that the assembler may read again takes no register.
+TEST(PtxForms, ThePlainIndexIsTheFirst) {
+  const auto reads = [](const std::string &operation) {
+    return "{\n\t.reg .b32 index;\n\tmov.u32 index, %tid.x;\n\t" + operation + "\n\t}\n";
+  };
+  std::string hidden(indexOfThread);
+  hidden.replace(hidden.find("$0"), 2, "%r7");
+  ASSERT_EQ(hidden + "\n", reads("and.b32 %r7, index, 1023;"));
+  const std::string plain = reads("mov.b32 %r7, index;");
+  EXPECT_THAT(otherForms(ptxWith(".reqntid 256\n", hidden + "\n")),
+              ElementsAre(ptxWith(".reqntid 256\n", plain),
+                          ptxWith(".minnctapersm 1\n.reqntid 256\n", plain)));
+  EXPECT_THAT(otherForms(ptxWith(".maxnreg 64\n.reqntid 256\n", hidden + "\n")),
+              ElementsAre(ptxWith(".maxnreg 64\n.reqntid 256\n", plain)));
 }
 
 // Releases differ in their faults.

@@ -18,11 +18,9 @@
 
 // PTX: .visible .entry vector_add
 // PTX: .reqntid 128
-// A number that is always 0 keeps ptxas from taking the index for a register to read again.
+// An operation that changes nothing keeps ptxas from taking the index for a register to read again.
 // PTX: mov.u32 index, %tid.x;
-// PTX: mov.u32 zero, %nsmid;
-// PTX: shr.u32 zero, zero, 31;
-// PTX: or.b32 %r{{[0-9]+}}, index, zero;
+// PTX-NEXT: and.b32 %r{{[0-9]+}}, index, 1023;
 // PTX: .loc
 // PTX-COUNT-4: @%p{{[0-9]+}} ld.global.v4.b32
 // PTX-COUNT-2: @%p{{[0-9]+}} st.global.v4.b32
