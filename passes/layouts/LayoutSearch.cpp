@@ -2,6 +2,7 @@
 // the operations it reaches, is a label; growing a label's region node by node, uphill for a while,
 // moves whole components together where single nodes would be stuck.
 #include "passes/layouts/LayoutProblem.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include <deque>
@@ -98,9 +99,19 @@ void LayoutProblem::propose() {
     };
     return key(a) < key(b);
   });
-  for (unsigned index : order)
-    for (unsigned id : nodes[index].proposals)
-      addLabel(index, id);
+  const auto addLabels = [&](llvm::ArrayRef<unsigned> indices) {
+    for (unsigned index : indices)
+      for (unsigned id : nodes[index].proposals)
+        addLabel(index, id);
+  };
+  const size_t dots =
+      llvm::count_if(nodes, [](const Node &node) { return isa_and_nonnull<cta::DotOp>(node.op); });
+  addLabels(llvm::ArrayRef(order).take_front(dots));
+  llvm::BitVector isOfDots(nodes.size());
+  for (auto [index, node] : llvm::enumerate(nodes))
+    if (!node.candidates.empty())
+      isOfDots.set(index);
+  addLabels(llvm::ArrayRef(order).drop_front(dots));
   for (unsigned index : order)
     if (nodes[index].candidates.empty()) {
       const Node &node = nodes[index];
@@ -110,11 +121,11 @@ void LayoutProblem::propose() {
       addLabel(index, table.idOf(plain(cast<RankedTensorType>(tile.getType()), op)));
     }
   // A tile of pairs is larger than what was loaded: in the layouts of that, threads that share a
-  // row or a column would all compute the same pairs.
+  // row or a column would all compute the same pairs. Those of a dot are chosen for it.
   for (unsigned index : order) {
     Node &node = nodes[index];
     auto broadcast = dyn_cast_or_null<tile::BroadcastOp>(node.op);
-    if (!broadcast)
+    if (!broadcast || isOfDots[index])
       continue;
     const Layout spread = plain(broadcast.getType(), broadcast);
     if (llvm::all_of(node.candidates,
