@@ -48,13 +48,10 @@ private:
   int block;
 };
 
-// Adds what two sets of rows have in common, by pairs of steps [chunk, chunk]: rows of the inputs
-// that decayed, so that half holds them as it holds the inputs.
+// Adds what two sets of rows have in common, by pairs of steps: [chunk, chunk].
 template <class T>
 Tile<float> common(const Tile<float> &a, const Tile<float> &b, const Tile<float> &sum) {
-  using U = std::conditional_t<std::same_as<T, half>, half, float>;
-  return dot(cast<U>(a), trans(cast<U>(b)), sum,
-             std::same_as<T, half> ? Precision::ieee : statePrecision<T>);
+  return dot(a, trans(b), sum, statePrecision<T>);
 }
 
 // What the first launch leaves of each chunk [slots, Hv, chunk, K], one after another: queries on

@@ -302,7 +302,9 @@ void delta::completeGradients(KernelSpec &spec, const std::vector<std::string> &
   spec.add_gradients(inputs);
   completeSpec(spec, "delta_rule_state_gradients", "delta_rule_gradients");
   spec.reference = deltaRuleBackwardReference;
-  spec.factor = 4; // as delta_rule, and the gradients of the states are such sums again
+  // As delta_rule, the gradients of the states are such sums again, and those of a gate's numbers
+  // are sums over all steps of products of two of what was rounded.
+  spec.factor = 6;
 }
 
 namespace {
@@ -367,8 +369,6 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   spec.add_options(delta::options());
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
-  // In bf16 states and their gradients are rounded, of whose products decays have sums.
-  spec.factor = 6;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const DType dtype = call.dtype("q");
     const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);

@@ -30,16 +30,19 @@ inline Cell cellOf(const Plan &p) {
                                    : Cell{4, 5, 1};
 }
 
+// How often kda and rwkv7 read a chunk's keys for pairs of steps: for each power of two.
+inline double powers(const Plan &p) { return std::log2(p.field("chunk")); }
+
 // What kda and rwkv7 leave between launches: the states read `rows` arrays of a chunk's keys, the
-// outputs one and `scores` of it.
+// outputs one and `scores` of it, which two warps may need.
 inline Bytes ofChannels(const Plan &p, double rows, double scores) {
   const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
                chunks = p.extent("Hv") * p.tiles("T", "chunk"), chunk = p.field("chunk"),
                k = p.extent("K"), whole = chunks * columns * k * 4;
-  const double all =
-      chunks * chunk * 2 * (k * (rows * columns + blocks) + scores * chunk * blocks) +
-      p.bytes("v") + chunks * k * p.extent("V") * 4;
-  return {all + whole, all + whole * p.field("warps")};
+  const double squares = chunks * chunk * 2 * scores * chunk * blocks,
+               all = chunks * chunk * 2 * k * (rows * columns + blocks) + squares + p.bytes("v") +
+                     chunks * k * p.extent("V") * 4;
+  return {all + whole, all + squares + whole * p.field("warps")};
 }
 
 // What their gradients read: `rows` arrays for each block of a state's columns, with rwkv7 one and
@@ -102,33 +105,34 @@ inline const std::vector<Expectation> &recurrences() {
                           {"scratch", {read, read + numbers}}};
            },
        .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
-      // Inputs are read for the chunks only, keys once more for what the chunks read of states. The
-      // states read two arrays of rows for each block of their columns, the outputs one and scores.
-      // Warps store 8 columns of a product each, which fill half of a sector.
+      // Inputs are read for the chunks only, once and for pairs of steps, and keys once more for
+      // what the chunks read of states. The states read two arrays of rows for each block of their
+      // columns, the outputs one and scores. Warps store 8 columns of a product each, which fill
+      // half of a sector, and 16 channels are a sector of a row.
       {.kernels = {"kda"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", p.bytes("q")},
-                          {"k", 2 * p.bytes("k")},
+             return Reads{{"q", (1 + powers(p)) * p.bytes("q")},
+                          {"k", (2 + powers(p)) * p.bytes("k")},
                           {"v", p.bytes("v")},
-                          {"o", p.bytes("v")},
+                          {"o", {p.bytes("v"), 2 * p.bytes("v")}},
                           {"scratch", ofChannels(p, 2, 1)}};
            },
-       .apart = [](const Plan &p) { return p.bytes("k"); }},
+       .apart = [](const Plan &p) { return 3 * p.bytes("k"); }},
       {.kernels = {"rwkv7"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", p.bytes("q")},
-                          {"k", p.bytes("k")},
-                          {"a", 2 * p.bytes("a")},
-                          {"b", p.bytes("b")},
+             return Reads{{"q", (1 + powers(p)) * p.bytes("q")},
+                          {"k", (1 + powers(p)) * p.bytes("k")},
+                          {"a", (1 + powers(p)) * p.bytes("a")},
+                          {"b", (1 + powers(p)) * p.bytes("b")},
                           {"v", 3 * p.bytes("v")},
                           {"o", p.bytes("v")},
                           {"scratch", ofChannels(p, 3, 2)}};
            },
-       .apart = [](const Plan &p) { return 4 * p.bytes("k"); }},
+       .apart = [](const Plan &p) { return 9 * p.bytes("k"); }},
       // States by the copy that comes before, and by the programs that have their rows; a step's
       // key and query by each of these, and by each of the heads that share them.
       {{"delta_step"},
@@ -147,15 +151,15 @@ inline const std::vector<Expectation> &recurrences() {
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             const double columns = p.tiles("V", "dv"), blocks = p.tiles("V", "columns"),
+             const double columns = p.tiles("V", "dv"),
                           chunks = p.extent("Hv") * p.tiles("T", "chunk"),
                           read = chunks * (8 * p.extent("K") * p.extent("V") +
                                            4 * p.field("chunk") * p.field("chunk")) +
                                  2 * columns * p.bytes("k") + 3 * p.bytes("v"),
                           numbers = chunks * (p.field("chunk") * 4 + sector) * (2 * columns + 2) *
                                     p.field("warps");
-             return Reads{{"q", p.bytes("q") * (blocks + columns + 1)},
-                          {"k", p.bytes("k") * (2 + 2 * columns + blocks)},
+             return Reads{{"q", p.bytes("q") * (2 + columns)},
+                          {"k", p.bytes("k") * (3 + 2 * columns)},
                           {"v", p.bytes("v")},
                           {"dv", p.bytes("v")},
                           {"do", 3 * p.bytes("do")},
@@ -171,19 +175,26 @@ inline const std::vector<Expectation> &recurrences() {
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", 2 * p.bytes("q")},   {"k", 3 * p.bytes("k")},
-                          {"v", p.bytes("v")},       {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 5, 2, 3)}};
+             return Reads{{"q", (2 + powers(p)) * p.bytes("q")},
+                          {"k", (3 + powers(p)) * p.bytes("k")},
+                          {"v", p.bytes("v")},
+                          {"dv", p.bytes("v")},
+                          {"do", 2 * p.bytes("do")},
+                          {"scratch", ofChannelGradients(p, 5, 2, 3)}};
            },
-       .apart = [](const Plan &p) { return p.bytes("k") + p.bytes("v"); }},
+       .apart = [](const Plan &p) { return 2 * p.bytes("k") + p.bytes("v"); }},
       {.kernels = {"rwkv7_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", 2 * p.bytes("q")},   {"k", 2 * p.bytes("k")},
-                          {"a", 3 * p.bytes("a")},   {"b", 2 * p.bytes("b")},
-                          {"v", 3 * p.bytes("v")},   {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 6, 4, 4)}};
+             return Reads{{"q", (2 + powers(p)) * p.bytes("q")},
+                          {"k", (2 + powers(p)) * p.bytes("k")},
+                          {"a", (2 + powers(p)) * p.bytes("a")},
+                          {"b", (2 + powers(p)) * p.bytes("b")},
+                          {"v", 3 * p.bytes("v")},
+                          {"dv", p.bytes("v")},
+                          {"do", 2 * p.bytes("do")},
+                          {"scratch", ofChannelGradients(p, 6, 4, 4)}};
            },
        .apart =
            [](const Plan &p) {
