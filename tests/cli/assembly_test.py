@@ -26,7 +26,7 @@ SHAPES = {
 KNOWN_SPILLS = {
     "moe_up f16": 48,
     "moe_up bf16": 48,
-    "moe_up f8e4m3": 16,
+    "moe_up f8e4m3": 24,
     "moe_up persistent=1 f16": 48,
     "moe_up persistent=1 bias f16": 72,
     "scaled_matmul f8e4m3": 16,
@@ -41,10 +41,6 @@ KNOWN_SPILLS = {
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true f16": 40,
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,
     "rope_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
-    "kda delta_rule_chunks f16": 408,  # without decays only
-    "kda delta_rule_chunks bf16": 424,
-    "delta_rule_backward delta_rule_gradients f16": 4,
-    "delta_rule_backward delta_rule_gradients bf16": 4,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
 }
 
@@ -157,11 +153,23 @@ def assembled(number_and_words):
     ptx = ptx_of(words, file)
     if "mma.sync" not in ptx and "wgmma.mma_async" not in ptx:
         return None
-    result = subprocess.run(
-        [ASSEMBLER[0], "-arch=sm_90a", "-v", file, "-o", f"{number}.cubin"], capture_output=True, text=True
-    )
+    report = report_on(file, words)
+    # As runtime/PtxForms.h does: what spills is assembled with an index that may be read again, too.
+    if spilt_in(report):
+        with open(file, "w") as text:
+            text.write(re.sub(r"and\.b32 (\S+), index, 1023;", r"mov.b32 \1, index;", ptx))
+        report = min(report, report_on(file, words), key=spilt_in)
+    return report
+
+
+def report_on(file, words):
+    result = subprocess.run([ASSEMBLER[0], "-arch=sm_90a", "-v", file, "-o", file + ".cubin"], capture_output=True, text=True)
     assert result.returncode == 0, (words, result.stderr)
     return result.stderr
+
+
+def spilt_in(report):
+    return max(map(int, re.findall(r"(\d+) bytes spill stores", report)))
 
 
 def test_kernels_assemble_without_spills_or_serialization():
@@ -176,7 +184,7 @@ def test_kernels_assemble_without_spills_or_serialization():
                 continue
             dots += 1
             key = " ".join(word for word in words if not word.startswith("--"))
-            stores = max(map(int, re.findall(r"(\d+) bytes spill stores", report)))
+            stores = spilt_in(report)
             if stores:
                 spilled.add(key)
             if stores > KNOWN_SPILLS.get(key, 0):
