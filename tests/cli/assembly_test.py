@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from cli import done, main
+from ptxas import report_on, spilt_in
 
 SHARE = sys.argv[2]
 WIDTHS = (64, 128, 256)  # of heads
@@ -153,23 +154,7 @@ def assembled(number_and_words):
     ptx = ptx_of(words, file)
     if "mma.sync" not in ptx and "wgmma.mma_async" not in ptx:
         return None
-    report = report_on(file, words)
-    # As runtime/PtxForms.h does: what spills is assembled with an index that may be read again, too.
-    if spilt_in(report):
-        with open(file, "w") as text:
-            text.write(re.sub(r"and\.b32 (\S+), index, 1023;", r"mov.b32 \1, index;", ptx))
-        report = min(report, report_on(file, words), key=spilt_in)
-    return report
-
-
-def report_on(file, words):
-    result = subprocess.run([ASSEMBLER[0], "-arch=sm_90a", "-v", file, "-o", file + ".cubin"], capture_output=True, text=True)
-    assert result.returncode == 0, (words, result.stderr)
-    return result.stderr
-
-
-def spilt_in(report):
-    return max(map(int, re.findall(r"(\d+) bytes spill stores", report)))
+    return report_on(file, "sm_90a", ASSEMBLER[0])
 
 
 def test_kernels_assemble_without_spills_or_serialization():
