@@ -264,9 +264,7 @@ namespace {
 void apply(Use &use) {
   const DeltaCall call(use);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-    // bfloat16 has the range of a state, half does not.
-    using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto kept = use.workspace<Ranged<T>, 4>({call.slots, call.heads, call.k, call.v});
     const auto o = use.tensor<T, 4>("o");
     auto added = noTensor<T, 4>();
     if (call.states.corrects)

@@ -264,15 +264,15 @@ struct DeltaCall {
 // DeltaConfig::backward the inverses, too. What steps add without a state waits in `values`
 // [B, T, Hv, V], an output that is written later. Gives what the steps take of the state before the
 // chunk [slots, Hv, chunk, K].
-template <class T, class U>
+template <class T>
 Tensor<T, 4> launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
                           const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
-                          const Tensor<U, 4> &kept, const Tensor<float, 4> &last);
+                          const Tensor<Ranged<T>, 4> &kept, const Tensor<float, 4> &last);
 
 // Launches what makes o of states and what steps add; with `gated` by silu(z), too.
-template <class T, class U>
+template <class T>
 void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
-                   const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated);
+                   const Tensor<Ranged<T>, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
 // What the specifications have in common.
 std::vector<ArgumentRow> inputs();
