@@ -163,6 +163,13 @@ void delta::sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64
   fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
 }
 
+void delta::sampleWrites(const Invocation &call, std::span<HostArray> inputs) {
+  std::vector<double> values = inputs[call.index("a")].to_double();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] *= -static_cast<double>(1 + i % 7) / 8;
+  inputs[call.index("b")].assign(values);
+}
+
 std::vector<std::string> delta::storedStates(std::vector<std::string> axes,
                                              const OptionValues &options) {
   if (options.choice("state_layout") == "vk")

@@ -281,6 +281,8 @@ std::int64_t widthOf(const Invocation &call); // K, up to the next multiple of 1
 // Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
 // 0, where norms are steep.
 void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+// The input b of RWKV-7 such that b a^T shrinks the state, as in the model.
+void sampleWrites(const Invocation &call, std::span<HostArray> inputs);
 std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
 std::int64_t sequences(const Invocation &call);
 void check(const Invocation &call);
