@@ -292,9 +292,7 @@ namespace {
 void apply(Use &use) {
   const DeltaCall call(use);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-    // bfloat16 has the range of a state, half does not.
-    using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto kept = use.workspace<Ranged<T>, 4>({call.slots, call.heads, call.k, call.v});
     const auto o = use.tensor<T, 4>("o");
     auto added = noTensor<T, 4>();
     if (call.states.corrects)
@@ -389,13 +387,7 @@ void delta::addInputsByChannel(KernelSpec &spec, bool isRwkv) {
     return;
   }
   spec.add_options(optionsByChannel(nullptr, "", "of the queries; 1 if not given"));
-  // So that b a^T shrinks the state, as in the model.
-  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
-    std::vector<double> values = inputs[call.index("a")].to_double();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] *= -static_cast<double>(1 + i % 7) / 8;
-    inputs[call.index("b")].assign(values);
-  };
+  spec.sample_dependent = sampleWrites;
 }
 
 KernelSpec sectile::kdaSpec() {

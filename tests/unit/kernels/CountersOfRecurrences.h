@@ -142,6 +142,19 @@ inline const std::vector<Expectation> &recurrences() {
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
+      {{"rwkv7_step"},
+       {{"B", 2}, {"T", 1}, {"Hk", 2}, {"Hv", 4}, {"K", 128}, {"V", 128}, {"P", 2}},
+       [](const Plan &p) {
+         const double programs = p.tiles("V", "dv"), group = p.extent("Hv") / p.extent("Hk"),
+                      most = programs * group * p.field("warps");
+         return Reads{{"q", {p.bytes("q"), p.bytes("q") * most}},
+                      {"k", {p.bytes("k"), p.bytes("k") * most}},
+                      {"v", few(p.byWarps(p.extent("B") * p.extent("Hv") * programs))},
+                      {"a", {p.bytes("a"), p.bytes("a") * most}},
+                      {"b", {p.bytes("b"), p.bytes("b") * most}},
+                      {"state", p.bytes("state")},
+                      {"state_out", p.bytes("state_out")}};
+       }},
       // The forward pass up to its states, then the same backward, and all gradients. Of a chunk's
       // products eight warps hold 8 columns each, which fill half of a sector.
       {.kernels = {"delta_rule_backward"},
