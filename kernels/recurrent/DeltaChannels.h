@@ -63,7 +63,7 @@ private:
 // is above 1, rows stay within the range of the inputs that they are made of.
 template <class T>
 Tile<float> common(const Tile<float> &a, const Tile<float> &b, const Tile<float> &sum) {
-  return dot(cast<T>(a), trans(cast<T>(b)), sum, Precision::ieee);
+  return dot(cast<T>(a), cast<T>(trans(b)), sum, Precision::ieee);
 }
 
 // What the first launch leaves of each chunk [slots, Hv, chunk, K], one after another: queries on
