@@ -4,10 +4,11 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 # sectile_test(name source... [SHARDS count]): a GoogleTest program, an entry of ctest: its tests share a process, which
 # compiles what they have in common once. In shards it is that many entries, each of which runs its part of the tests.
+# OPTIMISED: its own loops take longer without optimisation than compiling with it does.
 function(sectile_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "SHARDS" "")
   sectile_program(${name}_test ${arg_UNPARSED_ARGUMENTS})
-  if(COMMAND sectile_unoptimised)
+  if(COMMAND sectile_unoptimised AND NOT arg_OPTIMISED)
     sectile_unoptimised(${name}_test)
   endif()
   target_link_libraries(${name}_test PRIVATE GTest::gmock GTest::gmock_main)

@@ -1,4 +1,5 @@
 # One call to compare at: its inputs, made up as `sectile bench kernels` describes them, and its options.
+import math
 import os
 
 import torch
@@ -39,6 +40,8 @@ class Case:
         self.outputs = {a["name"]: a for a in row["arguments"] if a["output"]}
         torch.manual_seed(0)
         self.inputs = {a["name"]: make(a) for a in row["arguments"] if not a["output"]}
+        if self.kernel.removesuffix("_backward") in ("delta_rule", "kda", "rwkv7", "delta_step", "rwkv7_step"):
+            self.bound_states()
 
     def __getitem__(self, name):
         return self.inputs[name]
@@ -69,6 +72,24 @@ class Case:
     def remark(self, text):
         """Said beside the time."""
         self.remarks.append(text)
+
+    def bound_states(self):
+        """What recurrences multiply their states by, as in their models: made up freely, states grow without bound."""
+
+        def change(name, function):
+            if name in self:
+                self.inputs[name] = function(self[name].float()).to(self[name].dtype)
+
+        for name in ("k", "a"):
+            change(name, lambda x: x / x.norm(dim=-1, keepdim=True).clamp(min=1e-6))
+        if not self.flag("beta_sigmoid"):
+            change("beta", torch.sigmoid)
+        for name in ("A_log", "dt_bias"):
+            change(name, torch.tanh)
+        if self.kernel.startswith("rwkv7"):
+            change("b", lambda b: -self["a"].float() * torch.sigmoid(b))
+            if self.choice("gate", "none") == "none":
+                change("g", lambda g: -math.exp(-0.5) * torch.sigmoid(g))
 
     def is_backward(self):
         return self.kernel.endswith("_backward")

@@ -29,16 +29,14 @@ Kernel channelChunks{
        View<float, 4> inverses, View<float, 3> whole, Float scale, const DeltaConfig &config) {
       // Of rwkv7 what is read and written are arrays of their own.
       const bool isApart = config.corrects && config.direct;
-      // More channels at once leave too few registers for two programs of a multiprocessor.
-      const int chunk = config.chunk, columns = config.columns, block = std::min(config.width, 16);
+      // 32 numbers a thread, so that rows and decays fit the registers.
+      const int chunk = config.chunk, columns = config.columns,
+                block = std::min(config.width, 1024 * config.warps / config.chunk);
       const Places places(config);
       auto slot = program_id(0), head = program_id(1);
       withChunk(
           starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
             auto shared = head / (v.extent(2) / k.extent(2));
-            const auto wide = [&](const View<const T, 4> &x, const Int &part) {
-              return cast<float>(sequence.rows(x, shared).tile(chunk, block).load(number, part));
-            };
             const auto leave = [&](int place, const Int &part, const Tile<float> &x) {
               rows.at(place, slot, head).tile(chunk, block).store(0, part, x);
             };
@@ -52,52 +50,84 @@ Kernel channelChunks{
             };
             auto queryFactor = factorsOf(q), keyFactor = factorsOf(k);
             auto strength = strengthsOf(sequence.numbers(beta, head), number, config);
-            const Logs logs(sequence.rows(g, head), number, block, config);
             auto i = expand(arange(0, chunk), 1), j = expand(arange(0, chunk), 0);
-            auto parts = cdiv(k.extent(3), block);
             const auto square = zeros<float>(chunk, chunk);
-            auto own = zeros<float>(chunk), keyOwn = own;
-            for (auto part : range(0, parts)) {
-              auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor,
-                   added = isApart ? wide(b, part) : key;
-              own += sum(query * added, 1);
+
+            // Some channels of the chunk, in registers if they are all.
+            struct Channels {
+              Tile<T> query, key, reader, adder;
+              ChannelDecays decays;
+            };
+            const auto channelsOf = [&](const Int &part) {
+              const auto narrow = [&](bool isThere, const View<const T, 4> &x) {
+                if (!isThere)
+                  return Tile<T>();
+                return sequence.rows(x, shared).tile(chunk, block).load(number, part);
+              };
+              return Channels{
+                  .query = narrow(true, q),
+                  .key = narrow(true, k),
+                  .reader = narrow(isApart, a),
+                  .adder = narrow(isApart, b),
+                  .decays = ChannelDecays(sequence.rows(g, head), number, part, block, config)};
+            };
+            std::optional<Channels> all;
+            if (config.width <= block)
+              all = channelsOf(0);
+            const auto forChannels = [&](auto &&body) {
+              if (all)
+                return body(Int(0), *all);
+              for (auto part : range(0, cdiv(k.extent(3), block)))
+                body(part, channelsOf(part));
+            };
+
+            auto own = square, keyOwn = square;
+            forChannels([&](const Int &part, const Channels &x) {
+              auto query = cast<float>(x.query) * queryFactor, key = cast<float>(x.key) * keyFactor;
+              own = dot(x.query, trans(isApart ? x.adder : x.key), own, Precision::ieee);
               if (isApart)
-                keyOwn += sum(query * key, 1);
-              auto each = logs.of(part), toEnd = exp(logs.after(logs.of(part, 1), chunk));
+                keyOwn = dot(x.query, trans(x.key), keyOwn, Precision::ieee);
+              auto toEnd = x.decays.after(chunk);
               if (config.corrects)
-                leave(places.ofAdded, part, added * toEnd);
+                leave(places.ofAdded, part, (isApart ? cast<float>(x.adder) : key) * toEnd);
               if (config.direct)
                 leave(places.ofValues, part, key * toEnd * expand(strength, 1));
-              leave(places.queries, part, query * exp(logs.upTo(each, chunk)) * scale);
-              whole.at(slot, head).tile(block).store(part, exp(sum(each, 0)));
-            }
-            auto pairs = where(i == j, expand(own, 1), square), triangle = square, ofKeys = square,
-                 keyPairs = where(i == j, expand(keyOwn, 1), square);
+              leave(places.queries, part, query * x.decays.upTo(chunk) * scale);
+              whole.at(slot, head).tile(block).store(part, x.decays.whole());
+            });
+            own *= queryFactor;
+            keyOwn *= queryFactor * trans(keyFactor);
+            if (!isApart)
+              own *= trans(keyFactor);
+            // Of steps that part at a lower power of two; above the diagonal for nothing.
+            auto pairs = own, triangle = square, ofKeys = square, keyPairs = keyOwn;
             for (int half = 1; half < chunk; half *= 2) {
               auto scored = square, known = square, keysKnown = square, keysScored = square;
-              for (auto part : range(0, parts)) {
+              forChannels([&](const Int &, const Channels &x) {
                 auto isLate = expand((arange(0, chunk) & half) != 0, 1);
-                auto query = wide(q, part) * queryFactor, key = wide(k, part) * keyFactor;
-                auto decay = exp(where(isLate, logs.upTo(logs.of(part), half),
-                                       logs.after(logs.of(part, 1), half)));
-                auto left = query * decay, keys = key * decay, right = keys, from = keys;
+                auto decay = where(isLate, x.decays.upTo(half), x.decays.after(half));
+                auto left = cast<float>(x.query) * queryFactor * decay,
+                     keys = cast<float>(x.key) * keyFactor * decay, right = keys, from = keys;
                 if (isApart) {
-                  right = wide(b, part) * decay;
-                  from = wide(a, part) *
-                         exp(where(isLate, logs.before(logs.of(part, -1), half), 0.0f));
+                  right = cast<float>(x.adder) * decay;
+                  from = cast<float>(x.reader) * where(isLate, x.decays.before(half), 1.0f);
                   keysKnown = common<T>(from, keys, keysKnown);
                   keysScored = common<T>(left, keys, keysScored);
                 }
                 scored = common<T>(left, right, scored);
                 if (config.corrects)
                   known = common<T>(from, right, known);
-              }
-              auto meet = (i > j) & ((i ^ j) >= half) & ((i ^ j) < 2 * half);
-              pairs += where(meet, scored, 0.0f);
-              triangle += where(meet, known, 0.0f);
-              ofKeys += where(meet, keysKnown, 0.0f);
-              keyPairs += where(meet, keysScored, 0.0f);
+              });
+              auto partBefore = (i ^ j) < half;
+              pairs = where(partBefore, pairs, scored);
+              triangle = where(partBefore, triangle, known);
+              ofKeys = where(partBefore, ofKeys, keysKnown);
+              keyPairs = where(partBefore, keyPairs, keysScored);
             }
+            pairs = where(i >= j, pairs, 0.0f);
+            triangle = where(i > j, triangle, 0.0f);
+            ofKeys = where(i > j, ofKeys, 0.0f);
+            keyPairs = where(i >= j, keyPairs, 0.0f);
             pairs *= scale;
             keyPairs *= scale;
             if (!config.corrects) {
@@ -123,15 +153,12 @@ Kernel channelChunks{
             }
             if (config.backward)
               inverses.at(slot, head).tile(chunk, chunk).store(0, 0, inverse);
-            for (auto part : range(0, parts)) {
-              auto reader = wide(isApart ? a : k, part);
-              if (isApart)
-                reader *= exp(logs.before(logs.of(part, -1), chunk));
-              else
-                reader *= keyFactor * exp(logs.upTo(logs.of(part), chunk));
+            forChannels([&](const Int &part, const Channels &x) {
+              auto reader = isApart ? cast<float>(x.reader) * x.decays.before(chunk)
+                                    : cast<float>(x.key) * keyFactor * x.decays.upTo(chunk);
               leave(places.reads, part,
-                    dot(ofReads, reader, zeros<float>(chunk, block), statePrecision<T>));
-            }
+                    withRows(ofReads, cast<T>(reader), zeros<float>(chunk, block)));
+            });
             auto from = sequence.rows(v, head).tile(chunk, columns);
             auto to = sequence.rows(values, head).tile(chunk, columns);
             for (auto column : range(0, cdiv(v.extent(3), columns)))
@@ -227,6 +254,7 @@ delta::launchChannelStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &
       use.workspace<T, 5>({pairs, slots, heads, chunk, chunk}),
       use.workspace<float, 3>({slots, heads, call.k}), added};
   const auto v = use.tensor<T, 4>("v");
+
   use(channelChunks<T>, Grid(slots, heads), use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), v,
       isRwkv ? use.tensor<T, 4>("a") : noTensor<T, 4>(),
       isRwkv ? use.tensor<T, 4>("b") : noTensor<T, 4>(), call.beta, call.gk, call.starts, values,
@@ -264,9 +292,7 @@ namespace {
 void apply(Use &use) {
   const DeltaCall call(use);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-    // bfloat16 has the range of a state, half does not.
-    using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto kept = use.workspace<Ranged<T>, 4>({call.slots, call.heads, call.k, call.v});
     const auto o = use.tensor<T, 4>("o");
     auto added = noTensor<T, 4>();
     if (call.states.corrects)
@@ -281,14 +307,19 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.tensors[0].dtype;
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  // A chunk's launch has no more registers to give.
-  const std::int64_t chunk = isHalf && call.extent("T") > 16 ? 32 : 16;
-  const bool isNarrow = chunk == 16 || width > 128 || ruleOf(call) == "rwkv7";
+  // rwkv7 has twice as many rows of a step, for which the registers do not suffice.
+  const bool isRwkv = ruleOf(call) == "rwkv7";
+  const std::int64_t chunk = !isHalf || call.extent("T") <= 16                 ? 16
+                             : call.extent("T") <= 32 || width > 128 || isRwkv ? 32
+                                                                               : 64;
+  std::int64_t dv = width > 128 ? 16 : 32;
+  if (chunk == 64)
+    dv = stateColumns(call, dtype == DType::bfloat16 ? 128 : 64, target);
   return {{"chunk", chunk},
-          {"dv", width > 128 ? 16 : 32},
-          {"warps", isNarrow ? 4 : 8},
-          {"columns", isNarrow ? 32 : 64},
-          {"chunk_warps", 4}};
+          {"dv", dv},
+          {"warps", chunk < 64 ? 4 : 8},
+          {"columns", chunk < 64 ? 32 : 64},
+          {"chunk_warps", chunk * width > (isRwkv ? 2048 : 4096) ? 8 : 4}};
 }
 
 std::vector<ArgumentRow> inputsByChannel() {
@@ -356,13 +387,7 @@ void delta::addInputsByChannel(KernelSpec &spec, bool isRwkv) {
     return;
   }
   spec.add_options(optionsByChannel(nullptr, "", "of the queries; 1 if not given"));
-  // So that b a^T shrinks the state, as in the model.
-  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
-    std::vector<double> values = inputs[call.index("a")].to_double();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] *= -static_cast<double>(1 + i % 7) / 8;
-    inputs[call.index("b")].assign(values);
-  };
+  spec.sample_dependent = sampleWrites;
 }
 
 KernelSpec sectile::kdaSpec() {

@@ -1,57 +1,69 @@
-// What kda, rwkv7 and their gradients share: logarithms of decays by channel, what the launches
+// What kda, rwkv7 and their gradients share: decays by channel, what the launches
 // leave of each chunk, and the inputs and options.
 #pragma once
 #include "kernels/recurrent/DeltaRule.h"
 
 namespace sectile::delta {
 
-// Logarithms of the decays of some steps and channels.
-class Logs {
+// What scans along time, within blocks of steps, add or multiply.
+struct Scan {
+  bool multiplies = false;
+  bool reverse = false;   // from the block's end
+  bool exclusive = false; // without the step itself
+};
+// Scans of `x` [steps, channels] within blocks of `size` steps.
+inline Tile<float> scanned(const Tile<float> &x, int size, const Scan &scan) {
+  const int steps = static_cast<int>(x.extent(0)), channels = static_cast<int>(x.extent(1));
+  const auto combine = [&](const auto &a, const auto &b) {
+    return scan.multiplies ? a * b : a + b;
+  };
+  const auto blocks = reshape(x, steps / size, size, channels);
+  if (!scan.exclusive)
+    return reshape(associative_scan(blocks, 1, combine, scan.reverse), steps, channels);
+  // Each step's number beside what is before it, of which it has nothing by itself.
+  const auto nothing = full<float>(scan.multiplies ? 1.0f : -0.0f, steps / size, size, channels);
+  const auto [all, before] = associative_scan(
+      std::tuple(blocks, nothing), 1,
+      [&](const auto &a, const auto &, const auto &b, const auto &beforeB) {
+        return std::tuple(combine(a, b), combine(a, beforeB));
+      },
+      scan.reverse);
+  return reshape(before, steps, channels);
+}
+
+// Decays of some steps and channels. What remains over several steps is a product of factors from
+// 0 to 1, so that what decays to nothing is 0, and no exponential is taken twice.
+class ChannelDecays {
 public:
-  Logs(const View<const float, 2> &g, const Int &number, int block, const DeltaConfig &config)
-      : config(config), g(g), number(number), block(block) {}
+  ChannelDecays(const View<const float, 2> &logs, const Int &number, const Int &part, int block,
+                const DeltaConfig &config)
+      : each(config.gk ? exp(logs.tile(config.chunk, block).load(number, part))
+                       : full<float>(1, config.chunk, block)) {}
 
-  // Of each of the chunk's steps, or with `shift` 1 of the one after it, with -1 of that before.
-  Tile<float> of(const Int &part, int shift = 0) const {
-    if (!config.gk)
-      return zeros<float>(config.chunk, block);
-    return g.tile(config.chunk, block).load_at(number * config.chunk + shift, part * block);
+  // Within blocks of `size` steps up to each step.
+  Tile<float> upTo(int size) const { return scanned(each, size, {.multiplies = true}); }
+  // The same without the step itself.
+  Tile<float> before(int size) const {
+    return scanned(each, size, {.multiplies = true, .exclusive = true});
   }
-
-  // Sums within blocks of `size` steps up to each step.
-  Tile<float> upTo(const Tile<float> &each, int size) const {
-    return size == 1 ? each : sums(each, size, false);
+  // From the step after each to the block's end.
+  Tile<float> after(int size) const {
+    return scanned(each, size, {.multiplies = true, .reverse = true, .exclusive = true});
   }
-  // The same without the step itself, of what of(part, -1) gives.
-  Tile<float> before(const Tile<float> &earlier, int size) const {
-    if (size == 1)
-      return zeros<float>(config.chunk, block);
-    return sums(where((steps() & (size - 1)) == 0, 0.0f, earlier), size, false);
-  }
-  // From the step after each to the block's end, of what of(part, 1) gives.
-  Tile<float> after(const Tile<float> &later, int size) const {
-    if (size == 1)
-      return zeros<float>(config.chunk, block);
-    return sums(where((steps() & (size - 1)) == size - 1, 0.0f, later), size, true);
+  // Over all steps: [block].
+  Tile<float> whole() const {
+    return reduce(each, 0, [](const auto &a, const auto &b) { return a * b; });
   }
 
 private:
-  Tile<Index> steps() const { return expand(arange(0, config.chunk), 1); }
-  Tile<float> sums(const Tile<float> &each, int size, bool reverse) const {
-    return reshape(cumsum(reshape(each, config.chunk / size, size, block), 1, reverse),
-                   config.chunk, block);
-  }
-
-  DeltaConfig config;
-  View<const float, 2> g;
-  Int number;
-  int block;
+  Tile<float> each;
 };
 
-// Adds what two sets of rows have in common, by pairs of steps: [chunk, chunk].
+// Adds what two sets of decayed rows have in common, by pairs of steps: [chunk, chunk]. As no decay
+// is above 1, rows stay within the range of the inputs that they are made of.
 template <class T>
 Tile<float> common(const Tile<float> &a, const Tile<float> &b, const Tile<float> &sum) {
-  return dot(a, trans(b), sum, statePrecision<T>);
+  return dot(cast<T>(a), trans(cast<T>(b)), sum, Precision::ieee);
 }
 
 // What the first launch leaves of each chunk [slots, Hv, chunk, K], one after another: queries on

@@ -72,8 +72,10 @@ struct Squares {
   }
 };
 
-// So many channels has a program at once; more leave too few registers.
-int channelsOf(const DeltaConfig &config) { return std::min(config.width, 1024 / config.chunk); }
+// So many channels has a program at once: 8 numbers a thread of each tile.
+int channelsOf(const DeltaConfig &config) {
+  return std::min(config.width, 256 * config.warps / config.chunk);
+}
 
 // The gradients of a chunk's rows, or of some of their channels: of rows that read, and of rows
 // that write.
@@ -212,9 +214,7 @@ Kernel channelGradients{
       withChunk(
           starts, slot, k.extent(1), config, [&](const Sequence &sequence, const Int &number) {
             const auto product = [](const Tile<float> &x, const Tile<float> &y,
-                                    const Tile<float> &sum) {
-              return dot(x, y, sum, statePrecision<T>);
-            };
+                                    const Tile<float> &sum) { return rangedDot<T>(x, y, sum); };
             auto shared = head / (gradients.extent(2) / k.extent(2));
             const auto factorsOf = [&](const View<const T, 4> &x) {
               if (!config.l2norm)
@@ -245,22 +245,20 @@ Kernel channelGradients{
             auto weighted = key * expand(strength, 1);
             // Rows that read, and rows that write what steps add; `weighted` writes v.
             auto reader = weighted, adder = key;
-            const Logs logs(sequence.rows(g, head), number, block, config);
-            auto each = logs.of(part), later = logs.of(part, 1), earlier = each;
+            const ChannelDecays decays(sequence.rows(g, head), number, part, block, config);
             if (isApart) {
               reader = rowsOf(a);
               adder = rowsOf(b);
-              earlier = logs.of(part, -1);
             }
             // By the states before and after the chunk.
             RowGradients own(chunk, block);
             own.each(config, [&](int which, Tile<float> &gradient) {
               gradient = gradientAt(which).load(0, part);
             });
-            auto fromStart = exp(logs.upTo(each, chunk)), toEnd = exp(logs.after(later, chunk));
+            auto fromStart = decays.upTo(chunk), toEnd = decays.after(chunk);
             own.query *= fromStart;
             if (config.corrects) {
-              own.reader *= isApart ? exp(logs.before(earlier, chunk)) : fromStart;
+              own.reader *= isApart ? decays.before(chunk) : fromStart;
               own.added *= toEnd;
             }
             if (config.direct)
@@ -277,17 +275,17 @@ Kernel channelGradients{
               return config.direct ? all + weighted * x.written : all;
             };
             auto ofLogs = zeros<float>(chunk, block);
-            const auto add = [&](const Tile<bool> &which, const Tile<float> &x) {
+            // Adds sums of each step and what comes before or after it, within blocks.
+            const auto add = [&](const Tile<float> &x, int size, const Scan &scan) {
               if (config.gk)
-                ofLogs = product(cast<float>(which), x, ofLogs);
+                ofLogs += scanned(x, size, scan);
             };
             if (config.gk)
-              ofLogs +=
-                  expand(exp(sum(each, 0)) * decayed.at(slot, head).tile(block).load(part), 0);
-            add(j >= i, reads(own));
+              ofLogs += expand(decays.whole() * decayed.at(slot, head).tile(block).load(part), 0);
+            add(reads(own), chunk, {.reverse = true});
             if (isApart)
-              add(j > i, reader * own.reader);
-            add(j < i, writes(own));
+              add(reader * own.reader, chunk, {.reverse = true, .exclusive = true});
+            add(writes(own), chunk, {.exclusive = true});
 
             // By pairs of steps: a row's own step first, which no decay is between.
             const auto diagonal = [&](const Tile<float> &x) {
@@ -308,10 +306,10 @@ Kernel channelGradients{
               const auto met = [&](const Tile<float> &x) {
                 return where((i > j) & ((i ^ j) >= half) & ((i ^ j) < 2 * half), x, 0.0f);
               };
-              auto decay = exp(where(isLate, logs.upTo(each, half), logs.after(later, half)));
+              auto decay = where(isLate, decays.upTo(half), decays.after(half));
               auto readerDecay = decay;
               if (isApart)
-                readerDecay = exp(where(isLate, logs.before(earlier, half), 0.0f));
+                readerDecay = where(isLate, decays.before(half), 1.0f);
               auto left = query * decay, from = reader * readerDecay;
               RowGradients pair(chunk, block);
               if (config.corrects) {
@@ -347,11 +345,11 @@ Kernel channelGradients{
               }
               // Rows that read lie in later halves, rows that write in earlier ones: of the
               // former the step itself and those before it, of the latter those after it.
-              auto isSame = (i ^ j) < half;
-              add(isSame & (where(isLate, i, j + 1) <= where(isLate, j, i)),
-                  reads(pair) + writes(pair));
+              const auto all = reads(pair) + writes(pair);
+              add(where(isLate, all, 0.0f), half, {.reverse = true});
+              add(where(isLate, 0.0f, all), half, {.exclusive = true});
               if (isApart)
-                add(isSame & (j > i), reader * pair.reader);
+                add(reader * pair.reader, half, {.reverse = true, .exclusive = true});
             }
 
             own.each(config, [&](int which, const Tile<float> &gradient) {
@@ -457,9 +455,13 @@ void apply(Use &use) {
         output, call.starts, chunks.rows, chunks.scores, chunks.whole,
         use.tensor<float, 4>("dfinal_state"), ofNews, recurrence::oneOf(kept, 1),
         use.tensor<float, 4>("dinitial_state"), call.states);
+    // Which sums up the gradients of all rows, all channels of them.
+    DeltaConfig rowWise = call.wide;
+    const auto most = std::bit_ceil(static_cast<unsigned>(rowWise.width * rowWise.chunk / 512));
+    rowWise.warps = std::max(rowWise.warps, static_cast<int>(std::min(most, 8u)));
     use(columnGradients<T>, Grid(slots, heads), use.tensor<T, 4>("v"), call.beta, call.starts,
         output, chunks.rows, chunks.scores, added, kept, dv, dbeta, squares, gradients, decayed,
-        call.wide);
+        rowWise);
     use(channelGradients<T>, Grid(slots * ceilDiv(call.k, channelsOf(call.wide)), heads), q, k,
         ofRwkv("a"), ofRwkv("b"), call.beta, call.gk, call.starts, squares, decayed, gradients, dg,
         call.scale, call.wide);
@@ -481,7 +483,7 @@ Config defaults(const Invocation &call, const std::string &target) {
           {"dv", width > 128 ? 16 : 32},
           {"warps", 4},
           {"columns", width > most ? 16 : 32},
-          {"chunk_warps", 8}};
+          {"chunk_warps", 4}};
 }
 
 KernelSpec specOf(const std::string &forward, bool isRwkv) {

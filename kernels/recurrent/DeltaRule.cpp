@@ -71,13 +71,13 @@ Kernel chunks{
 
 // From chunk to chunk, with some columns of a state: leaves the state before each chunk, and what
 // the chunk's steps add (`added`). Without corrections `values` are those of the steps.
-template <class T, class U>
+template <class T>
 Kernel states{
     "delta_rule_states",
     [](View<const T, 4> k, View<const float, 3> beta, View<const float, 3> g,
        View<const std::int32_t, 1> starts, View<const T, 4> reads, View<const T, 4> values,
        View<T, 4> added, View<const float, 3> remaining, View<const float, 2> whole,
-       View<const float, 4> initial, View<U, 4> kept, View<float, 4> last,
+       View<const float, 4> initial, View<Ranged<T>, 4> kept, View<float, 4> last,
        const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto column = program_id(0), head = program_id(1), one = program_id(2);
@@ -92,7 +92,7 @@ Kernel states{
         auto slot = sequence.slot + number;
         auto key = keys.load(number, 0);
         auto fresh = cast<float>(news.load(number, column));
-        kept.at(slot, head).tile(width, columns).store(0, column, cast<U>(state));
+        kept.at(slot, head).tile(width, columns).store(0, column, cast<Ranged<T>>(state));
         auto late = full<float>(1, chunk);
         Float rest = 1.0f;
         if (config.corrects) {
@@ -113,13 +113,13 @@ Kernel states{
       last.at(one, head).tile(width, columns).store(0, column, state);
     }};
 
-template <class T, class U>
+template <class T>
 Kernel outputs{
     "delta_rule_outputs",
     [](View<const T, 4> q, View<const T, 4> k, View<const T, 4> v, View<const float, 3> beta,
        View<const float, 3> g, View<const std::int32_t, 1> starts, View<const T, 4> added,
-       View<const U, 4> kept, View<const float, 1> D, View<const T, 4> z, View<T, 4> o, Float scale,
-       const DeltaConfig &config) {
+       View<const Ranged<T>, 4> kept, View<const float, 1> D, View<const T, 4> z, View<T, 4> o,
+       Float scale, const DeltaConfig &config) {
       const int chunk = config.chunk, width = config.width, columns = config.columns;
       auto blocks = cdiv(o.extent(3), columns);
       auto slot = program_id(0) / blocks, column = program_id(0) % blocks, head = program_id(1);
@@ -161,6 +161,13 @@ void delta::sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64
       std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1)));
   std::uniform_real_distribution<double> number(0.5 * most, most);
   fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
+}
+
+void delta::sampleWrites(const Invocation &call, std::span<HostArray> inputs) {
+  std::vector<double> values = inputs[call.index("a")].to_double();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] *= -static_cast<double>(1 + i % 7) / 8;
+  inputs[call.index("b")].assign(values);
 }
 
 std::vector<std::string> delta::storedStates(std::vector<std::string> axes,
@@ -311,10 +318,10 @@ DeltaCall::DeltaCall(Use &use, bool backward)
   whole = use.workspace<float, 2>({slots, heads});
 }
 
-template <class T, class U>
+template <class T>
 Tensor<T, 4> delta::launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
                                  const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
-                                 const Tensor<U, 4> &kept, const Tensor<float, 4> &last) {
+                                 const Tensor<Ranged<T>, 4> &kept, const Tensor<float, 4> &last) {
   const auto keys = use.tensor<T, 4>("k"), v = use.tensor<T, 4>("v");
   const bool corrects = call.states.corrects;
   auto reads = noTensor<T, 4>();
@@ -323,33 +330,32 @@ Tensor<T, 4> delta::launchStates(Use &use, const DeltaCall &call, const Tensor<T
     use(chunks<T>, Grid(call.slots, call.heads), keys, v, call.beta, call.g, call.starts, reads,
         values, inverses, call.remaining, call.whole, call.wide);
   }
-  use(::states<T, U>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), keys,
+  use(::states<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), keys,
       call.beta, call.g, call.starts, reads, corrects ? values : v, added, call.remaining,
       call.whole, use.tensor<float, 4>("initial_state"), kept, last, call.states);
   return reads;
 }
 
-template <class T, class U>
+template <class T>
 void delta::launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
-                          const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated) {
+                          const Tensor<Ranged<T>, 4> &kept, const Tensor<T, 4> &o, bool gated) {
   DeltaConfig config = call.wide;
   config.z = config.z && gated;
-  use(outputs<T, U>, Grid(call.slots * ceilDiv(call.v, config.columns), call.heads),
+  use(outputs<T>, Grid(call.slots * ceilDiv(call.v, config.columns), call.heads),
       use.tensor<T, 4>("q"), use.tensor<T, 4>("k"), use.tensor<T, 4>("v"), call.beta, call.g,
       call.starts, added, kept, use.tensor<float, 1>("D"), use.tensor<T, 4>("z"), o, call.scale,
       config);
 }
 
-#define INSTANTIATE(T, U)                                                                          \
-  template Tensor<T, 4> delta::launchStates(Use &, const DeltaCall &, const Tensor<T, 4> &,        \
-                                            const Tensor<T, 4> &, const Tensor<float, 4> &,        \
-                                            const Tensor<U, 4> &, const Tensor<float, 4> &);       \
+#define INSTANTIATE(T)                                                                             \
+  template Tensor<T, 4> delta::launchStates(                                                       \
+      Use &, const DeltaCall &, const Tensor<T, 4> &, const Tensor<T, 4> &,                        \
+      const Tensor<float, 4> &, const Tensor<Ranged<T>, 4> &, const Tensor<float, 4> &);           \
   template void delta::launchOutputs(Use &, const DeltaCall &, const Tensor<T, 4> &,               \
-                                     const Tensor<U, 4> &, const Tensor<T, 4> &, bool);
-INSTANTIATE(half, float)
-INSTANTIATE(bfloat16, bfloat16)
-INSTANTIATE(bfloat16, float)
-INSTANTIATE(float, float)
+                                     const Tensor<Ranged<T>, 4> &, const Tensor<T, 4> &, bool);
+INSTANTIATE(half)
+INSTANTIATE(bfloat16)
+INSTANTIATE(float)
 #undef INSTANTIATE
 
 namespace {
@@ -357,9 +363,7 @@ namespace {
 void apply(Use &use) {
   const DeltaCall call(use);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-    // bfloat16 has the range of a state, half does not.
-    using U = std::conditional_t<std::same_as<T, bfloat16>, bfloat16, float>;
-    const auto kept = use.workspace<U, 4>({call.slots, call.heads, call.k, call.v});
+    const auto kept = use.workspace<Ranged<T>, 4>({call.slots, call.heads, call.k, call.v});
     auto added = noTensor<T, 4>();
     if (call.states.corrects)
       added = use.workspace<T, 4>({call.slots, call.heads, call.states.chunk, call.v});

@@ -264,15 +264,15 @@ struct DeltaCall {
 // DeltaConfig::backward the inverses, too. What steps add without a state waits in `values`
 // [B, T, Hv, V], an output that is written later. Gives what the steps take of the state before the
 // chunk [slots, Hv, chunk, K].
-template <class T, class U>
+template <class T>
 Tensor<T, 4> launchStates(Use &use, const DeltaCall &call, const Tensor<T, 4> &values,
                           const Tensor<T, 4> &added, const Tensor<float, 4> &inverses,
-                          const Tensor<U, 4> &kept, const Tensor<float, 4> &last);
+                          const Tensor<Ranged<T>, 4> &kept, const Tensor<float, 4> &last);
 
 // Launches what makes o of states and what steps add; with `gated` by silu(z), too.
-template <class T, class U>
+template <class T>
 void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
-                   const Tensor<U, 4> &kept, const Tensor<T, 4> &o, bool gated);
+                   const Tensor<Ranged<T>, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
 // What the specifications have in common.
 std::vector<ArgumentRow> inputs();
@@ -281,6 +281,8 @@ std::int64_t widthOf(const Invocation &call); // K, up to the next multiple of 1
 // Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
 // 0, where norms are steep.
 void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+// The input b of RWKV-7 such that b a^T shrinks the state, as in the model.
+void sampleWrites(const Invocation &call, std::span<HostArray> inputs);
 std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
 std::int64_t sequences(const Invocation &call);
 void check(const Invocation &call);

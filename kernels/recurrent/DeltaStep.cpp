@@ -1,14 +1,17 @@
-// delta_step: a few steps of sequences whose states [V, K] lie in a pool, for decoding. A step is
+// delta_step, rwkv7_step: a few steps of sequences whose states [V, K] lie in a pool, for decoding.
+// A step is
 //   S <- S e^(g + gk), u = beta (v - S k), S <- S + u k^T, o = scale S q + D v, times silu(z),
 // the gated delta rule (Yang et al., arXiv 2412.06464), of each channel of the keys with gk (KDA);
 // with rule=add u = beta v, as in gated linear attention, and with rule=mamba2 beta is the step's
-// length softplus(g + dt_bias) (Dao and Gu, arXiv 2405.21060). A sequence without a row gets o = 0.
+// length softplus(g + dt_bias) (Dao and Gu, arXiv 2405.21060). That of RWKV-7 (arXiv 2503.14456) is
+//   S <- S diag(e^g) + (S a) b^T + beta v k^T.
+// A sequence without a row gets o = 0.
 // Refused: Hv that is no multiple of Hk, K beyond 256, options and inputs that do not go together;
 // from the host also rows that there are not, or that two sequences have.
 #include "kernels/recurrent/DeltaStep.h"
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/recurrent/DeltaGates.h"
+#include "kernels/recurrent/DeltaRule.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
@@ -25,8 +28,9 @@ enum class Numbers : int { none, wide, half, bfloat };
 
 struct DeltaStepConfig {
   int dv = 32, warps = 4;
-  int width = 128; // K, up to the next multiple of 16
-  int group = 1;   // heads of v to one of k
+  int width = 128;     // K, up to the next multiple of 16
+  bool padded = false; // that is more than K
+  int group = 1;       // heads of v to one of k
   Rule rule = Rule::delta;
   Gate gate = Gate::none;
   Numbers beta = Numbers::none, g = Numbers::none;
@@ -34,8 +38,8 @@ struct DeltaStepConfig {
   bool l2norm = false, sigmoid = false, twice = false, kept = false;
   bool limited = false; // what softplus gives
 };
-SECTILE_CONFIG(DeltaStepConfig, dv, warps, width, group, rule, gate, beta, g, gk, A_log, dt_bias, D,
-               z, indices, l2norm, sigmoid, twice, kept, limited)
+SECTILE_CONFIG(DeltaStepConfig, dv, warps, width, padded, group, rule, gate, beta, g, gk, A_log,
+               dt_bias, D, z, indices, l2norm, sigmoid, twice, kept, limited)
 
 template <class T, class S> struct DeltaStepArguments {
   View<const T, 4> q, k, v;
@@ -54,114 +58,204 @@ template <class T, class S>
 SECTILE_STRUCT((DeltaStepArguments<T, S>), q, k, v, beta, g, wide_beta, wide_g, gk, A_log, dt_bias,
                D, z, indices, o, state_out, states, scale, lower_bound, dt_min, dt_max)
 
-template <class E>
-Tile<E> numberAt(const View<const E, 1> &numbers, const Int &at) {
-  return load(numbers.ptr() + cast<std::int64_t>(at) * numbers.stride(0));
+// The numbers of rwkv7_step's gate are by channel; G is float, or what those of 16 bits are read
+// as.
+template <class T, class S, class G>
+struct Rwkv7StepArguments {
+  View<const T, 4> q, k, v, a, b;
+  View<const std::uint16_t, 3> beta; // or
+  View<const float, 3> wide_beta;
+  View<const G, 4> g;
+  View<const float, 1> A_log;
+  View<const float, 2> dt_bias;
+  View<const float, 1> D;
+  View<const T, 4> z;
+  View<const std::int32_t, 1> indices;
+  View<T, 4> o;
+  View<S, 4> state_out;
+  View<S, 5> states;
+  Float scale, lower_bound, dt_min, dt_max;
+};
+template <class T, class S, class G>
+SECTILE_STRUCT((Rwkv7StepArguments<T, S, G>), q, k, v, a, b, beta, wide_beta, g, A_log, dt_bias, D,
+               z, indices, o, state_out, states, scale, lower_bound, dt_min, dt_max)
+
+// What the elements of 16 bits are.
+Float widened(const Float &numbers, Numbers) {
+  return numbers;
 }
-Float numberAt(const View<const std::uint16_t, 3> &narrow, const View<const float, 3> &wide,
-               Numbers elements, const Int &batch, const Int &step, const Int &head) {
-  if (elements == Numbers::wide)
-    return numberAt(wide.at(batch, step), head);
-  const auto bits = numberAt(narrow.at(batch, step), head);
+Float widened(const Tile<std::uint16_t> &bits, Numbers elements) {
   if (elements == Numbers::half)
     return cast<float>(bitcast<half>(bits));
   return cast<float>(bitcast<bfloat16>(bits));
 }
+template <class E> Tile<E> numberAt(const View<const E, 1> &numbers, const Int &at) {
+  return load(numbers.ptr() + cast<std::int64_t>(at) * numbers.stride(0));
+}
+
+// A step of a head of v, in one program of those that have rows of its state.
+struct Place {
+  Int batch, step, head, keyHead;
+};
+
+Float numberAt(const View<const std::uint16_t, 3> &narrow, const View<const float, 3> &wide,
+               Numbers elements, const Place &at) {
+  if (elements == Numbers::wide)
+    return numberAt(wide.at(at.batch, at.step), at.head);
+  return widened(numberAt(narrow.at(at.batch, at.step), at.head), elements);
+}
+// By channel: [width].
+template <class E> Tile<E> channelsAt(const View<const E, 4> &x, const Place &at, int width) {
+  return x.at(at.batch, at.step, at.head).tile(width).load(0);
+}
+
+// What a key or a query is, [1, width].
+template <class T>
+Tile<float> rowAt(const View<const T, 4> &x, const Place &at, int width, bool normalised = false) {
+  auto row = cast<float>(x.at(at.batch, at.step, at.keyHead).tile(width).load(0));
+  if (normalised)
+    row = row * (1.0f / sqrt(sum(row * row, 0) + 1e-6f));
+  return expand(row, 0);
+}
+// Of each row of the state its product with that: [dv]. Beyond K an infinity that was added, times
+// 0, is NaN.
+Tile<float> products(const Tile<float> &state, const Tile<float> &row, const Int &width,
+                     const DeltaStepConfig &config) {
+  const auto each = state * row;
+  if (!config.padded)
+    return sum(each, 1);
+  return sum(where(expand(arange(0, config.width), 0) < width, each, 0.0f), 1);
+}
+
 Float softplus(const Float &x) { return maximum(x, 0.0f) + log1p(exp(-abs(x))); }
 
-// A head of a step, what it writes by and how the state decays; logarithms.
-struct Strength {
-  Float beta = 1.0f, decay = 0.0f;
+// The logarithm that the gate makes of g, dt_bias added, and the length of the step that softplus
+// gives.
+struct Gated {
+  Float log, length;
 };
-template <class T, class S>
-Strength strengthOf(const DeltaStepArguments<T, S> &a, const Int &batch, const Int &step,
-                    const Int &head, const DeltaStepConfig &config) {
-  Strength result;
-  if (config.g != Numbers::none)
-    result.decay = numberAt(a.g, a.wide_g, config.g, batch, step, head);
-  if (config.gate != Gate::none) {
-    Float raw = result.decay;
-    if (config.dt_bias)
-      raw = raw + numberAt(a.dt_bias, head);
-    Float speed = 1.0f;
-    if (config.A_log)
-      speed = exp(numberAt(a.A_log, head));
-    Float length = softplus(raw);
-    if (config.limited)
-      length = where(length < a.dt_min, a.dt_min, where(length > a.dt_max, a.dt_max, length));
-    if (config.rule == Rule::mamba2)
-      result.beta = length;
-    result.decay = config.gate == Gate::softplus ? Float(speed * length * -1.0f)
-                                                 : Float(a.lower_bound * sigmoid(speed * raw));
-  }
+template <class Arguments>
+Gated gated(const Arguments &a, const Float &raw, const Int &head, const DeltaStepConfig &config) {
+  Float speed = 1.0f;
+  if (config.A_log)
+    speed = exp(numberAt(a.A_log, head));
+  if (config.gate == Gate::sigmoid)
+    return {a.lower_bound * sigmoid(speed * raw), raw};
+  auto length = softplus(raw);
+  if (config.limited)
+    length = where(length < a.dt_min, a.dt_min, where(length > a.dt_max, a.dt_max, length));
+  return {speed * length * -1.0f, length};
+}
+
+// `value`, times what a step writes by: beta or, with rule=mamba2, the step's length.
+template <class Arguments>
+Tile<float> written(const Arguments &a, const Place &at, const Tile<float> &value, Float strength,
+                    const DeltaStepConfig &config) {
+  if (config.beta == Numbers::none && config.rule != Rule::mamba2 && !config.twice)
+    return value;
   if (config.beta != Numbers::none)
-    result.beta = numberAt(a.beta, a.wide_beta, config.beta, batch, step, head);
+    strength = numberAt(a.beta, a.wide_beta, config.beta, at);
   if (config.sigmoid)
-    result.beta = sigmoid(result.beta);
+    strength = sigmoid(strength);
   if (config.twice)
-    result.beta = result.beta * 2.0f;
-  return result;
+    strength = strength * 2.0f;
+  return value * strength;
+}
+
+// Takes a program's rows of a state through all steps. `next` makes a step's state of the one
+// before it and the step's value.
+template <class Arguments, class Next>
+void forEachStep(const Arguments &a, const DeltaStepConfig &config, const Next &next) {
+  const int dv = config.dv, width = config.width;
+  const Int column = program_id(0), head = program_id(1), batch = program_id(2);
+  const Int keyHead = head / config.group;
+  Int row = batch;
+  if (config.indices)
+    row = cast<Index>(load(a.indices.ptr() + cast<std::int64_t>(batch) * a.indices.stride(0)));
+  const auto storeStates = [&](const Int &step, const Tile<float> &state) {
+    if (config.kept)
+      a.states.at(batch, step, head).tile(dv, width).store(column, 0, state);
+  };
+  const Int steps = a.q.extent(1);
+  when(
+      row >= 0 && row < a.state_out.extent(0),
+      [&] {
+        const auto place = a.state_out.at(row, head).tile(dv, width);
+        auto state = cast<float>(place.load(column, 0));
+        for (auto step : range(0, steps)) {
+          const Place at{batch, step, head, keyHead};
+          const auto query = rowAt(a.q, at, width, config.l2norm);
+          const auto value = cast<float>(a.v.at(batch, step, head).tile(dv).load(column));
+          state = next(at, state, value);
+          auto result = products(state, query, a.q.extent(3), config) * a.scale;
+          if (config.D)
+            result = result + value * numberAt(a.D, head);
+          if (config.z) {
+            const auto gate = cast<float>(a.z.at(batch, step, head).tile(dv).load(column));
+            result = result * gate * sigmoid(gate);
+          }
+          a.o.at(batch, step, head).tile(dv).store(column, result);
+          storeStates(step, state);
+        }
+        place.store(column, 0, state);
+      },
+      [&] {
+        for (auto step : range(0, steps)) {
+          a.o.at(batch, step, head).tile(dv).store(column, zeros<float>(dv));
+          storeStates(step, zeros<float>(dv, width));
+        }
+      });
 }
 
 template <class T, class S>
 Kernel deltaStep{
     "delta_step", [](const DeltaStepArguments<T, S> &a, const DeltaStepConfig &config) {
-      const int dv = config.dv, width = config.width;
-      const Int column = program_id(0), head = program_id(1), batch = program_id(2);
-      const Int keyHead = head / config.group;
-      Int row = batch;
-      if (config.indices)
-        row = cast<Index>(load(a.indices.ptr() + cast<std::int64_t>(batch) * a.indices.stride(0)));
-      // Of one step, [1, width], normalised where that is wanted.
-      const auto keyOf = [&](const View<const T, 4> &keys, const Int &step) {
-        auto key = cast<float>(keys.at(batch, step, keyHead).tile(width).load(0));
-        if (config.l2norm)
-          key = key * (1.0f / sqrt(sum(key * key, 0) + 1e-6f));
-        return expand(key, 0);
-      };
-      const auto storeStates = [&](const Int &step, const Tile<float> &state) {
-        if (config.kept)
-          a.states.at(batch, step, head).tile(dv, width).store(column, 0, state);
-      };
-      const Int steps = a.q.extent(1);
-      when(
-          row >= 0 && row < a.state_out.extent(0),
-          [&] {
-            const auto place = a.state_out.at(row, head).tile(dv, width);
-            auto state = cast<float>(place.load(column, 0));
-            for (auto step : range(0, steps)) {
-              const auto key = keyOf(a.k, step), query = keyOf(a.q, step);
-              const auto value = cast<float>(a.v.at(batch, step, head).tile(dv).load(column));
-              const auto strength = strengthOf(a, batch, step, head, config);
-              if (config.gk)
-                state =
-                    state *
-                    expand(exp(a.gk.at(batch, step, head).tile(width).load(0) + strength.decay), 0);
-              else if (config.g != Numbers::none || config.gate != Gate::none)
-                state = state * exp(strength.decay);
-              auto added = value;
-              if (config.rule == Rule::delta)
-                added = value - sum(state * key, 1);
-              if (config.beta != Numbers::none || config.rule == Rule::mamba2 || config.twice)
-                added = added * strength.beta;
-              state = state + expand(added, 1) * key;
-              auto result = sum(state * query, 1) * a.scale;
-              if (config.D)
-                result = result + value * numberAt(a.D, head);
-              if (config.z) {
-                const auto gate = cast<float>(a.z.at(batch, step, head).tile(dv).load(column));
-                result = result * gate * sigmoid(gate);
-              }
-              a.o.at(batch, step, head).tile(dv).store(column, result);
-              storeStates(step, state);
+      forEachStep(a, config,
+                  [&](const Place &at, const Tile<float> &before, const Tile<float> &value) {
+                    const auto key = rowAt(a.k, at, config.width, config.l2norm);
+                    Float log = 0.0f, length = 1.0f;
+                    if (config.g != Numbers::none)
+                      log = numberAt(a.g, a.wide_g, config.g, at);
+                    if (config.gate != Gate::none) {
+                      if (config.dt_bias)
+                        log = log + numberAt(a.dt_bias, at.head);
+                      const Gated made = gated(a, log, at.head, config);
+                      log = made.log;
+                      length = made.length;
+                    }
+                    auto state = before;
+                    if (config.gk)
+                      state = state * expand(exp(channelsAt(a.gk, at, config.width) + log), 0);
+                    else if (config.g != Numbers::none || config.gate != Gate::none)
+                      state = state * exp(log);
+                    auto added = value;
+                    if (config.rule == Rule::delta)
+                      added = value - products(state, key, a.k.extent(3), config);
+                    return state + expand(written(a, at, added, length, config), 1) * key;
+                  });
+    }};
+
+template <class T, class S, class G>
+Kernel rwkv7Step{
+    "rwkv7_step", [](const Rwkv7StepArguments<T, S, G> &a, const DeltaStepConfig &config) {
+      forEachStep(
+          a, config, [&](const Place &at, const Tile<float> &before, const Tile<float> &value) {
+            const int width = config.width;
+            const auto key = rowAt(a.k, at, width, config.l2norm);
+            const auto read = products(before, rowAt(a.a, at, width), a.k.extent(3), config);
+            auto logs = zeros<float>(width);
+            if (config.g != Numbers::none)
+              logs = widened(channelsAt(a.g, at, width), config.g);
+            if (config.gate != Gate::none) {
+              if (config.dt_bias)
+                logs = logs + a.dt_bias.at(at.head).tile(width).load(0);
+              logs = gated(a, logs, at.head, config).log;
             }
-            place.store(column, 0, state);
-          },
-          [&] {
-            for (auto step : range(0, steps)) {
-              a.o.at(batch, step, head).tile(dv).store(column, zeros<float>(dv));
-              storeStates(step, zeros<float>(dv, width));
-            }
+            auto state = before;
+            if (config.g != Numbers::none || config.gate != Gate::none)
+              state = state * expand(exp(logs), 0);
+            return state + expand(read, 1) * rowAt(a.b, at, width) +
+                   expand(written(a, at, value, 1.0f, config), 1) * key;
           });
     }};
 
@@ -182,8 +276,11 @@ void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
 }
 
 Rule ruleOf(const Invocation &call) {
-  const std::string &rule = call.options.choice("rule");
-  return rule == "delta" ? Rule::delta : rule == "add" ? Rule::add : Rule::mamba2;
+  const std::string rule = delta::ruleOf(call);
+  return rule == "delta"    ? Rule::delta
+         : rule == "add"    ? Rule::add
+         : rule == "mamba2" ? Rule::mamba2
+                            : Rule::rwkv7;
 }
 Gate gateOf(const Invocation &call) {
   const std::string &gate = call.options.choice("gate");
@@ -228,20 +325,20 @@ Numbers numbersOf(const Invocation &call, const char *argument) {
          : dtype == DType::float16 ? Numbers::half
                                    : Numbers::bfloat;
 }
-template <class E> Tensor<std::uint16_t, 3> bitsOf(const Tensor<E, 3> &x) {
+template <class E, int N> Tensor<std::uint16_t, N> bitsOf(const Tensor<E, N> &x) {
   return {reinterpret_cast<std::uint16_t *>(x.data()), x.extents(), x.strides(), x.memory()};
 }
-Tensor<std::uint16_t, 3> narrow(Use &use, const char *argument, Numbers elements) {
+template <int N> Tensor<std::uint16_t, N> narrow(Use &use, const char *argument, Numbers elements) {
   switch (elements) {
   case Numbers::half:
-    return bitsOf(use.tensor<half, 3>(argument));
+    return bitsOf(use.tensor<half, N>(argument));
   case Numbers::bfloat:
-    return bitsOf(use.tensor<bfloat16, 3>(argument));
+    return bitsOf(use.tensor<bfloat16, N>(argument));
   case Numbers::none:
   case Numbers::wide:
     break;
   }
-  return noTensor<std::uint16_t, 3>();
+  return noTensor<std::uint16_t, N>();
 }
 Tensor<float, 3> wide(Use &use, const char *argument, Numbers elements) {
   return elements == Numbers::wide ? use.tensor<float, 3>(argument) : noTensor<float, 3>();
@@ -259,50 +356,129 @@ Config defaults(const Invocation &call, const std::string &target) {
   return {{"dv", dv}, {"warps", powerAtMost(warps)}};
 }
 
-} // namespace
+float scaleOf(const Invocation &call) {
+  if (call.options.given("scale"))
+    return static_cast<float>(call.options.number("scale"));
+  if (ruleOf(call) == Rule::mamba2 || ruleOf(call) == Rule::rwkv7)
+    return 1;
+  const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
+  return static_cast<float>(1 / std::sqrt(width));
+}
 
-KernelSpec sectile::deltaStepSpec() {
-  KernelSpec spec;
-  spec.name = "delta_step";
-  spec.summary =
-      "steps of the gated delta rule, KDA or Mamba-2, with states in a pool, for decoding";
-  const ArgumentRow::Functions stored{.stored = storedStates};
+DeltaStepConfig configOf(const Use &use) {
+  const Invocation &call = use.call;
+  const auto keys = std::max<std::int64_t>(use.extent("Hk"), 1);
+  return use.config_as(
+      DeltaStepConfig{.width = static_cast<int>(widthOf(call)),
+                      .padded = widthOf(call) != use.extent("K"),
+                      .group = static_cast<int>(std::max<std::int64_t>(use.extent("Hv") / keys, 1)),
+                      .rule = ruleOf(call),
+                      .gate = gateOf(call),
+                      .beta = numbersOf(call, "beta"),
+                      .g = numbersOf(call, "g"),
+                      .gk = ruleOf(call) != Rule::rwkv7 && use.has("gk"),
+                      .A_log = use.has("A_log"),
+                      .dt_bias = use.has("dt_bias"),
+                      .D = use.has("D"),
+                      .z = use.has("z"),
+                      .indices = use.has("indices"),
+                      .l2norm = call.options.flag("qk_l2norm"),
+                      .sigmoid = call.options.flag("beta_sigmoid"),
+                      .twice = call.options.flag("allow_negative"),
+                      .kept = call.options.flag("keep_states"),
+                      .limited = call.options.given("dt_min") || call.options.given("dt_max")});
+}
+
+void apply(Use &use) {
+  const Invocation &call = use.call;
+  const DeltaStepConfig config = configOf(use);
+  const delta::Limits limits = delta::limitsOf(call);
+  const auto least = static_cast<float>(limits.least), most = static_cast<float>(limits.most);
+  const float scale = scaleOf(call);
+  const Grid grid(ceilDiv(use.extent("V"), config.dv), use.extent("Hv"), use.extent("B"));
+  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    for_dtype<float, bfloat16>(call.dtype("state"), [&]<class S>(S) {
+      if (config.rule != Rule::rwkv7)
+        return use(deltaStep<T, S>, grid, config,
+                   {{"beta", narrow<3>(use, "beta", config.beta)},
+                    {"wide_beta", wide(use, "beta", config.beta)},
+                    {"g", narrow<3>(use, "g", config.g)},
+                    {"wide_g", wide(use, "g", config.g)},
+                    {"scale", scale},
+                    {"dt_min", least},
+                    {"dt_max", most}});
+      const auto launch = [&]<class G>(const Tensor<G, 4> &g) {
+        use(rwkv7Step<T, S, G>, grid, config,
+            {{"beta", narrow<3>(use, "beta", config.beta)},
+             {"wide_beta", wide(use, "beta", config.beta)},
+             {"g", g},
+             {"scale", scale},
+             {"dt_min", least},
+             {"dt_max", most}});
+      };
+      if (config.g == Numbers::wide)
+        launch(use.tensor<float, 4>("g"));
+      else
+        launch(narrow<4>(use, "g", config.g));
+    });
+  });
+}
+
+void addInputs(KernelSpec &spec, bool isRwkv) {
+  spec.add_arguments({{"q: [B, T, Hk, K] f16|bf16|f32",
+                       "queries of T new steps of B sequences; K is at most 256",
+                       {.sample = sampleKeys}},
+                      {"k: [B, T, Hk, K] like q", "keys", {.sample = sampleKeys}},
+                      {"v: [B, T, Hv, V] like q", "values; Hv is a multiple of Hk"}});
+  if (isRwkv)
+    spec.add_arguments(
+        {{"a: [B, T, Hk, K] like q",
+          "what a step reads of the state before it",
+          {.sample = sampleKeys}},
+         {"b: [B, T, Hk, K] like q",
+          "where it writes that; the state stays bounded if diag(e^g) + a b^T lengthens nothing",
+          {.sample = sampleKeys}}});
+  spec.add_arguments({{"beta?: [B, T, Hv] f32|f16|bf16",
+                       isRwkv ? "v is multiplied by it; 1 if left out"
+                              : "how much of what the key stood for is replaced; 1 if left out",
+                       {.sample = sampleUniform(0, 1)}}});
+  if (isRwkv)
+    spec.add_arguments({{"g?: [B, T, Hv, K] f32|f16|bf16",
+                         "logarithm of each channel's decay, or what the gate makes it of; 0 if "
+                         "left out",
+                         {.sample = sampleLogs}}});
+  else
+    spec.add_arguments(
+        {{"g?: [B, T, Hv] f32|f16|bf16",
+          "logarithm of each step's decay, or what the gate makes it of; 0 if left out",
+          {.sample = sampleLogs}},
+         {"gk?: [B, T, Hv, K] f32",
+          "the same for each channel of the keys, without a gate; added to g",
+          {.sample = sampleLogs}}});
   spec.add_arguments(
-      {{"q: [B, T, Hk, K] f16|bf16|f32",
-        "queries of T new steps of B sequences; K is at most 256",
-        {.sample = sampleKeys}},
-       {"k: [B, T, Hk, K] like q", "keys", {.sample = sampleKeys}},
-       {"v: [B, T, Hv, V] like q", "values; Hv is a multiple of Hk"},
-       {"beta?: [B, T, Hv] f32|f16|bf16",
-        "how much of what the key stood for is replaced; 1 if left out",
-        {.sample = sampleUniform(0, 1)}},
-       {"g?: [B, T, Hv] f32|f16|bf16",
-        "logarithm of each step's decay, or what the gate makes it of; 0 if left out",
-        {.sample = sampleLogs}},
-       {"gk?: [B, T, Hv, K] f32",
-        "the same for each channel of the keys, without a gate; added to g",
-        {.sample = sampleLogs}},
-       {"A_log?: [Hv] f32", "of the gate; 0 if left out", {.sample = sampleUniform(-1, 1)}},
-       {"dt_bias?: [Hv] f32", "of the gate; 0 if left out"},
+      {{"A_log?: [Hv] f32", "of the gate; 0 if left out", {.sample = sampleUniform(-1, 1)}},
+       {isRwkv ? "dt_bias?: [Hv, K] f32" : "dt_bias?: [Hv] f32", "of the gate; 0 if left out"},
        {"D?: [Hv] f32", "D v is added to o; 0 if left out"},
        {"z?: [B, T, Hv, V] like q", "o is multiplied by silu(z)"},
-       {"state: [P, Hv, V, K] f32|bf16", "the states of sequences", stored},
+       {"state: [P, Hv, V, K] f32|bf16", "the states of sequences", {.stored = storedStates}},
        {"indices?: [B] i32",
         "sequence b has row indices[b] of state; none if that is -1. Row b if left out",
-        {.sample = sampleRows("P")}},
-       {"-> o: [B, T, Hv, V] like q", "of the state after each step; 0 where there is no row"},
-       {"-> state_out: [P, Hv, V, K] like state updates state", "after the last step", stored},
-       {"-> states: [B, T, Hv, V, K] like state with keep_states",
-        "after each step; 0 where there is no row", stored}});
+        {.sample = sampleRows("P")}}});
+}
+
+void addOptions(KernelSpec &spec, bool isRwkv) {
+  if (!isRwkv)
+    spec.add_options(
+        {{"rule: delta|add|mamba2 = delta",
+          "a step adds beta (v - S k), beta v, or beta v with beta = softplus(g + dt_bias)"}});
   spec.add_options(
-      {{"rule: delta|add|mamba2 = delta",
-        "a step adds beta (v - S k), beta v, or beta v with beta = softplus(g + dt_bias)"},
-       {"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
+      {{"scale: number e.g. 0.7", isRwkv ? "of the queries; 1 if not given"
+                                         : "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
        {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
        {"gate: none|softplus|sigmoid",
-        "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-        "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given or with mamba2, "
-        "else none",
+        std::string("the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
+                    "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given") +
+            (isRwkv ? ", else none" : " or with mamba2, else none"),
         [](const Invocation &call) {
           return call.has("A_log") || call.has("dt_bias") || ruleOf(call) == Rule::mamba2
                      ? "softplus"
@@ -315,11 +491,31 @@ KernelSpec sectile::deltaStepSpec() {
        {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
        {"state_layout: vk|kv = vk", "states as [P, Hv, V, K] or [P, Hv, K, V]"},
        {"keep_states: flag = false", "states is an output: what drafted tokens can go back to"}});
+}
+
+KernelSpec specOf(const char *name, const char *summary, bool isRwkv) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  addInputs(spec, isRwkv);
+  spec.add_arguments(
+      {{"-> o: [B, T, Hv, V] like q", "of the state after each step; 0 where there is no row"},
+       {"-> state_out: [P, Hv, V, K] like state updates state",
+        "after the last step",
+        {.stored = storedStates}},
+       {"-> states: [B, T, Hv, V, K] like state with keep_states",
+        "after each step; 0 where there is no row",
+        {.stored = storedStates}}});
+  addOptions(spec, isRwkv);
   spec.config = {{"dv", "rows of a state, of which v has one each, of one program"},
                  {"warps", "warps of one program"}};
-  spec.typical = {{"B", 64}, {"T", 1}, {"Hk", 16}, {"Hv", 32}, {"K", 128}, {"V", 128}, {"P", 256}};
+  const std::int64_t width = isRwkv ? 64 : 128, keys = isRwkv ? 32 : 16;
+  spec.typical = {{"B", 64},    {"T", 1},     {"Hk", keys}, {"Hv", 32},
+                  {"K", width}, {"V", width}, {"P", 256}};
   spec.small = {{"B", 3}, {"T", 2}, {"Hk", 2}, {"Hv", 4}, {"K", 24}, {"V", 20}, {"P", 5}};
   spec.batch.push_back("P");
+  if (isRwkv)
+    spec.sample_dependent = delta::sampleWrites;
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkRows(call, inputs, "indices", call.extent("P"));
@@ -327,7 +523,7 @@ KernelSpec sectile::deltaStepSpec() {
   spec.reference = reference;
   spec.defaults = defaults;
   spec.spaces = {
-      {.part = "delta_step",
+      {.part = name,
        .axes = {{"dv", {4, 8, 16, 32, 64}}, {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t numbers =
@@ -335,48 +531,19 @@ KernelSpec sectile::deltaStepSpec() {
          return numbers >= 4 && numbers <= 64 &&
                 (config.at("dv") == 4 || config.at("dv") < 2 * call.extent("V"));
        }}};
-  spec.apply = [](Use &use) {
-    const Invocation &call = use.call;
-    const auto keys = std::max<std::int64_t>(use.extent("Hk"), 1);
-    auto config = use.config_as(DeltaStepConfig{
-        .width = static_cast<int>(widthOf(call)),
-        .group = static_cast<int>(std::max<std::int64_t>(use.extent("Hv") / keys, 1)),
-        .rule = ruleOf(call),
-        .gate = gateOf(call),
-        .l2norm = call.options.flag("qk_l2norm"),
-        .sigmoid = call.options.flag("beta_sigmoid"),
-        .twice = call.options.flag("allow_negative"),
-        .kept = call.options.flag("keep_states"),
-        .limited = call.options.given("dt_min") || call.options.given("dt_max")});
-    const delta::Limits limits = delta::limitsOf(call);
-    config.beta = numbersOf(call, "beta");
-    config.g = numbersOf(call, "g");
-    for (const auto &[given, name] : {std::pair(&config.gk, "gk"),
-                                      {&config.A_log, "A_log"},
-                                      {&config.dt_bias, "dt_bias"},
-                                      {&config.D, "D"},
-                                      {&config.z, "z"},
-                                      {&config.indices, "indices"}})
-      *given = use.has(name);
-    const Grid grid(ceilDiv(use.extent("V"), config.dv), use.extent("Hv"), use.extent("B"));
-    const float scale =
-        call.options.given("scale") ? static_cast<float>(call.options.number("scale"))
-        : config.rule == Rule::mamba2
-            ? 1.0f
-            : static_cast<float>(
-                  1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(use.extent("K"), 1))));
-    for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
-      for_dtype<float, bfloat16>(call.dtype("state"), [&]<class S>(S) {
-        use(deltaStep<T, S>, grid, config,
-            {{"beta", narrow(use, "beta", config.beta)},
-             {"g", narrow(use, "g", config.g)},
-             {"wide_beta", wide(use, "beta", config.beta)},
-             {"wide_g", wide(use, "g", config.g)},
-             {"scale", scale},
-             {"dt_min", static_cast<float>(limits.least)},
-             {"dt_max", static_cast<float>(limits.most)}});
-      });
-    });
-  };
+  spec.apply = apply;
   return spec;
+}
+
+} // namespace
+
+KernelSpec sectile::deltaStepSpec() {
+  return specOf("delta_step",
+                "steps of the gated delta rule, KDA or Mamba-2, with states in a pool, for "
+                "decoding",
+                false);
+}
+
+KernelSpec sectile::rwkv7StepSpec() {
+  return specOf("rwkv7_step", "steps of RWKV-7, with states in a pool, for decoding", true);
 }

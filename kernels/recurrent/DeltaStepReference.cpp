@@ -1,4 +1,4 @@
-// Steps of the delta rule with states in a pool, on the host.
+// Steps of the delta rule and of RWKV-7 with states in a pool, on the host.
 #include "kernels/blocks/Activations.h"
 #include "kernels/recurrent/DeltaGates.h"
 #include "kernels/recurrent/DeltaStep.h"
@@ -20,8 +20,9 @@ template <class Numbers> struct Steps {
   Numbers numbers;
   const Invocation &call;
   std::size_t batches, length, keyHeads, heads, width, columns;
-  Array q, k, v, beta, g, gk, speeds, bias, D, z;
+  Array q, k, v, a, b, beta, g, gk, speeds, bias, D, z;
   std::string rule, gate;
+  bool isByChannel; // g and bias
 
   static std::size_t size(const Invocation &call, const char *axis) {
     return static_cast<std::size_t>(call.extent(axis));
@@ -29,11 +30,24 @@ template <class Numbers> struct Steps {
   Steps(Numbers numbers, const Invocation &call, std::span<const HostArray> in)
       : numbers(numbers), call(call), batches(size(call, "B")), length(size(call, "T")),
         keyHeads(size(call, "Hk")), heads(size(call, "Hv")), width(size(call, "K")),
-        columns(size(call, "V")), q(numbers.load(in[0])), k(numbers.load(in[1])),
-        v(numbers.load(in[2])), beta(numbers.load(in[3])), g(numbers.load(in[4])),
-        gk(numbers.load(in[5])), speeds(numbers.load(in[6])), bias(numbers.load(in[7])),
-        D(numbers.load(in[8])), z(numbers.load(in[9])), rule(call.options.choice("rule")),
-        gate(call.options.choice("gate")) {
+        columns(size(call, "V")), rule(delta::ruleOf(call)), gate(call.options.choice("gate")),
+        isByChannel(delta::isByChannel(call)) {
+    const auto load = [&](const char *name) { return numbers.load(in[call.index(name)]); };
+    q = load("q");
+    k = load("k");
+    v = load("v");
+    beta = load("beta");
+    g = load("g");
+    speeds = load("A_log");
+    bias = load("dt_bias");
+    D = load("D");
+    z = load("z");
+    if (rule == "rwkv7") {
+      a = load("a");
+      b = load("b");
+    } else {
+      gk = load("gk");
+    }
     if (call.options.flag("qk_l2norm"))
       for (Array *rows : {&q, &k})
         for (std::size_t first = 0; first < rows->size(); first += width) {
@@ -46,26 +60,28 @@ template <class Numbers> struct Steps {
         }
   }
 
-  Number raw(std::size_t row, std::size_t head) const {
-    return (g.empty() ? 0 : g[row]) + (bias.empty() ? 0 : bias[head]);
+  // What the gate adds up. Only by channel does it depend on d.
+  Number raw(std::size_t row, std::size_t head, std::size_t d) const {
+    const auto at = [&](std::size_t i) { return isByChannel ? i * width + d : i; };
+    return (g.empty() ? 0 : g[at(row)]) + (bias.empty() ? 0 : bias[at(head)]);
   }
-  Number stepLength(std::size_t row, std::size_t head) const {
+  Number stepLength(std::size_t row, std::size_t head, std::size_t d) const {
     const delta::Limits limits = delta::limitsOf(call);
-    return std::clamp(softplus(raw(row, head)), static_cast<Number>(limits.least),
+    return std::clamp(softplus(raw(row, head, d)), static_cast<Number>(limits.least),
                       static_cast<Number>(limits.most));
   }
   Number decay(std::size_t row, std::size_t head, std::size_t d) const {
     const Number speed = speeds.empty() ? 1 : std::exp(speeds[head]);
-    Number log = g.empty() ? 0 : g[row];
+    Number log = raw(row, head, d);
     if (gate == "softplus")
-      log = -speed * stepLength(row, head);
+      log = -speed * stepLength(row, head, d);
     else if (gate == "sigmoid")
       log = static_cast<Number>(call.options.number("lower_bound")) *
-            activation::logistic(speed * raw(row, head));
+            activation::logistic(speed * log);
     return std::exp(log + (gk.empty() ? 0 : gk[row * width + d]));
   }
   Number strength(std::size_t row, std::size_t head) const {
-    Number result = rule == "mamba2" ? stepLength(row, head) : beta.empty() ? 1 : beta[row];
+    Number result = rule == "mamba2" ? stepLength(row, head, 0) : beta.empty() ? 1 : beta[row];
     if (call.options.flag("beta_sigmoid"))
       result = activation::logistic(result);
     return call.options.flag("allow_negative") ? 2 * result : result;
@@ -73,7 +89,7 @@ template <class Numbers> struct Steps {
   Number scale() const {
     if (call.options.given("scale"))
       return static_cast<Number>(call.options.number("scale"));
-    if (rule == "mamba2")
+    if (rule == "mamba2" || rule == "rwkv7")
       return 1;
     return static_cast<Number>(1 / std::sqrt(static_cast<double>(std::max<std::size_t>(width, 1))));
   }
@@ -85,8 +101,10 @@ template <class Numbers> struct Steps {
                       key = ((batch * length + t) * keyHeads + head / (heads / keyHeads)) * width;
     const Number write = strength(row, head);
     for (std::size_t e = 0; e < columns; ++e) {
-      Number *own = state + e * width, known = 0, sum = 0;
+      Number *own = state + e * width, read = 0, known = 0, sum = 0;
       for (std::size_t d = 0; d < width; ++d) {
+        if (rule == "rwkv7")
+          read += own[d] * a[key + d];
         own[d] *= decay(row, head, d);
         known += own[d] * k[key + d];
       }
@@ -94,6 +112,8 @@ template <class Numbers> struct Steps {
                    added = numbers.store(write *
                                          (rule == "delta" ? value - numbers.store(known) : value));
       for (std::size_t d = 0; d < width; ++d) {
+        if (rule == "rwkv7")
+          own[d] += numbers.store(numbers.store(read) * b[key + d]);
         own[d] += numbers.store(added * k[key + d]);
         sum += own[d] * q[key + d];
       }

@@ -11,6 +11,7 @@ std::vector<sectile::KernelSpec> sectile::recurrentKernels() {
           rwkv7Spec(),
           rwkv7BackwardSpec(),
           deltaStepSpec(),
+          rwkv7StepSpec(),
           rnnSpec(),
           rnnBackwardSpec(),
           gruSpec(),

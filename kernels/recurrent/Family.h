@@ -13,6 +13,7 @@ KernelSpec kdaSpec();
 KernelSpec kdaBackwardSpec();
 KernelSpec rwkv7Spec();
 KernelSpec rwkv7BackwardSpec();
+KernelSpec rwkv7StepSpec();
 KernelSpec rnnSpec();
 KernelSpec rnnBackwardSpec();
 KernelSpec gruSpec();

@@ -32,9 +32,13 @@ void detail::addOptions(TypedCall &call, const DeltaRuleOptions &options) {
 }
 
 void detail::addOptions(TypedCall &call, const DeltaStepOptions &options) {
-  SECTILE_ADD_FIELDS(DeltaStepOptions, beta, g, gk, A_log, dt_bias, D, z, indices, rule, scale,
-                     qk_l2norm, gate, lower_bound, dt_min, dt_max, beta_sigmoid, allow_negative,
-                     state_kv, states);
+  SECTILE_ADD_FIELDS(DeltaStepOptions, beta, g, gk, A_log, dt_bias, a, b, D, z, indices, rule,
+                     scale, qk_l2norm, gate, lower_bound, dt_min, dt_max, beta_sigmoid,
+                     allow_negative, state_kv, states);
+  if (options.rule == StateRule::rwkv7) {
+    call.options.erase("rule");
+    call.kernel = "rwkv7_step";
+  }
   // They are an output.
   call.options["keep_states"] = call.inputs.erase("states") ? "true" : "false";
 }

@@ -200,6 +200,14 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
   return load && isLoad(load) && isa<scf::ForOp>(load->getParentOp());
 }
 
+bool LayoutCosts::mayStay(OpOperand &operand) const {
+  auto dot = dyn_cast<cta::DotOp>(operand.getOwner());
+  if (!dot || operand.getOperandNumber() > 1)
+    return false;
+  const MmaInstruction *instruction = instructionOf(dot, target);
+  return instruction && instruction->home(operand.getOperandNumber()) == OperandHome::Either;
+}
+
 double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const {
   const Layout &shared = buffer.getLayout().getLayout();
   unsigned bits = cta::elementBits(buffer.getElement());
@@ -222,12 +230,10 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
                          result);
       })
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
-      // These cannot be done in any layout.
+      .Case([&](tile::ScanOp scan) { proposeForScan(scan, result); })
+      // This cannot be done in any layout.
       .Case([&](tile::JoinOp join) {
         result.push_back(withPairs(plain(join.getA().getType(), join), join.getType().getShape()));
-      })
-      .Case([&](tile::ScanOp scan) {
-        result.push_back(plain(cast<RankedTensorType>(scan.getSources()[0].getType()), scan));
       });
   return result;
 }
@@ -301,6 +307,40 @@ void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigne
     }
     lanes[order.back()] *= lanesLeft;
     perDim[order.back()] *= warpsLeft;
+    proposals.push_back(blockedLayout(type.getShape(), elements, lanes, perDim, order));
+  }
+}
+
+// A layout that can be scanned at all; and runs within threads, whose lanes and warps go along the
+// other dimensions as far as these reach.
+void LayoutCosts::proposeForScan(tile::ScanOp scan, SmallVectorImpl<Layout> &proposals) const {
+  const auto type = cast<RankedTensorType>(scan.getSources()[0].getType());
+  proposals.push_back(plain(type, scan));
+  const unsigned rank = type.getRank(), axis = scan.getAxis(), warps = warpsOf(scan);
+  const unsigned perThread = shareOf(type.getShape(), target.warpSize * warps);
+  SmallVector<unsigned, 4> order;
+  for (unsigned dim = rank; dim-- > 0;)
+    if (dim != axis)
+      order.push_back(dim);
+  if (order.empty() || perThread == 1)
+    return;
+  order.push_back(axis);
+  auto core = [&](unsigned dim) { return powerOfTwoIn(type.getDimSize(dim)); };
+  for (unsigned vector : {1, 2, 4}) {
+    SmallVector<unsigned, 4> elements(rank, 1), lanes(rank, 1), perDim(rank, 1);
+    elements[order[0]] = std::min({vector, perThread, core(order[0])});
+    elements[axis] = std::min(perThread / elements[order[0]], core(axis));
+    auto spread = [&](unsigned count, SmallVector<unsigned, 4> &parts) {
+      for (unsigned dim : order) {
+        const unsigned taken = elements[dim] * lanes[dim] * perDim[dim];
+        const unsigned more = std::min(count, std::max(1u, core(dim) / taken));
+        parts[dim] *= more;
+        count /= more;
+      }
+      parts[axis] *= count;
+    };
+    spread(target.warpSize, lanes);
+    spread(warps, perDim);
     proposals.push_back(blockedLayout(type.getShape(), elements, lanes, perDim, order));
   }
 }

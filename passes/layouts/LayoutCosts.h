@@ -31,6 +31,9 @@ public:
   /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
   /// costs anything; without one the loop waits for memory.
   bool canGoAhead(mlir::OpOperand &operand) const;
+  /// Whether this is the left operand of a matrix instruction that reads it from registers or from
+  /// shared memory: from another layout it need not come back into registers.
+  bool mayStay(mlir::OpOperand &operand) const;
 
 private:
   /// `widest`: the most elements of a thread that the access moves at once, besides what the target
@@ -43,6 +46,7 @@ private:
   double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
   void proposeForMemory(mlir::Operation *access, mlir::RankedTensorType tile, unsigned widest,
                         llvm::SmallVectorImpl<Layout> &proposals) const;
+  void proposeForScan(tile::ScanOp scan, llvm::SmallVectorImpl<Layout> &proposals) const;
   void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
 
   const Target &target;

@@ -231,11 +231,12 @@ double LayoutProblem::costOfValue(Value value) {
   llvm::sort(wanted);
   double cost = 0;
   for (auto [first, id] : wanted) {
-    const bool ahead = all.uses[first].canGoAhead;
+    const auto &[operand, ahead, mayStay] = all.uses[first];
     if (id == layout)
       cost += ahead ? cycles::exposedLatency : 0;
     else
-      cost += costOfConversion(layout, id, cta::elementBits(value.getType())) * (ahead ? 0.5 : 1);
+      cost += costOfConversion(layout, id, cta::elementBits(value.getType())) *
+              (ahead || mayStay ? 0.5 : 1);
   }
   return cost ? cost * weightOf(value) : 0;
 }
@@ -249,8 +250,9 @@ void LayoutProblem::noteWishes() {
         for (OpOperand &use : value.getUses())
           if (consumer.contains(&use)) {
             useNumbers[&use] = all.uses.size();
-            all.uses.push_back({&use, costs.canGoAhead(use)});
-            all.isMixed |= all.uses.back().canGoAhead != all.uses.front().canGoAhead;
+            all.uses.push_back({&use, costs.canGoAhead(use), costs.mayStay(use)});
+            const Use &first = all.uses.front(), &last = all.uses.back();
+            all.isMixed |= last.canGoAhead != first.canGoAhead || last.mayStay != first.mayStay;
           }
       }
   for (Node &node : nodes)

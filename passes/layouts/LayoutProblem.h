@@ -117,13 +117,14 @@ private:
   struct Use {
     mlir::OpOperand *operand;
     bool canGoAhead;
+    bool mayStay; // in shared memory, where the use reads it
   };
   // What the users of a value want of it. A tile that hundreds of operations use would else be
   // asked about them all whenever one of them changes.
   struct Wishes {
     std::vector<Use> uses;
     std::map<unsigned, std::set<unsigned>> usesOf; // of a layout, by number
-    bool isMixed = false;                          // not all or none can go ahead
+    bool isMixed = false;                          // uses differ in that
     uint64_t state = 0; // increased by what another user's gain may depend on
   };
 

@@ -56,6 +56,11 @@ def test_delta_step():
     assert read_npy("next")[1] == (5, 4, 24, 16)
     run("delta_step", ["q", "k", "v", "g", "state"], "--opt", "rule=mamba2", "keep_states=true", outputs=["o", "states"])
     assert read_npy("states")[1] == (3, 1, 4, 24, 16)
+    for name in ("a", "b"):
+        write_floats(name, "<f2", 3, 1, 2, 16, spread=0.2)
+    write_floats("g", "<f4", 3, 1, 4, 16)
+    run("rwkv7_step", ["q", "k", "v", "a", "b", "g", "state", "indices"], "--opt", "gate=sigmoid", outputs=["o", "state_out=next"])
+    assert read_npy("o")[1] == (3, 1, 4, 24) and read_npy("next")[1] == (5, 4, 24, 16)
 
 
 def test_cells():

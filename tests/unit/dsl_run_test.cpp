@@ -1,9 +1,9 @@
 // The language's meaning: each operation compiled and run on the virtual GPU, against C++ on the
 // host.
 #include "ops/Apply.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <gmock/gmock.h>
 #include <limits>
 #include <sectile/sectile.h>
@@ -43,7 +43,7 @@ template <class T> using Host = std::conditional_t<std::is_arithmetic_v<T>, T, f
 
 template <class T>
 void expectRow(const char *what, const std::vector<double> &got, const std::vector<T> &x,
-               const std::vector<T> &y, const std::function<double(Host<T>, Host<T>)> &expected,
+               const std::vector<T> &y, llvm::function_ref<double(Host<T>, Host<T>)> expected,
                double tolerance = 0) {
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);

@@ -3,7 +3,7 @@ import torch
 
 from case import DEVICE, PYTORCH, NoPeer, make
 
-from . import attention, collection, elements, experts, positions, products, rows, sampling, sequences  # noqa: F401
+from . import attention, collection, elements, experts, positions, products, recurrent, rows, sampling, sequences  # noqa: F401
 
 
 def gradients(c):
@@ -17,7 +17,7 @@ def gradients(c):
             c.inputs[name] = make(argument)
     function, names = PYTORCH[forward](c)
     leaves = {name: c[name].detach().clone().requires_grad_(name in wanted and c[name].is_floating_point()) for name in names}
-    upstream = [c[name] for name in c.inputs if name.startswith("d") and name[1:] not in names]
+    upstream = [c[name] for name in c.inputs if name.startswith("d") and not {name, name[1:]} & set(names)]
     return function, leaves, [name for name in names if name in wanted], upstream
 
 

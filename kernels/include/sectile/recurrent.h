@@ -10,7 +10,7 @@ namespace sectile {
 enum class DecayGate : std::uint8_t { none, softplus, sigmoid };
 
 // What a step adds along its key: beta (v - S^T k), beta v, or that with beta = softplus(g +
-// dt_bias); rwkv7, of delta_rule only, adds k v^T, and b (a^T S) of the state before the step.
+// dt_bias); rwkv7 adds beta v, and b (a^T S) of the state before the step.
 enum class StateRule : std::uint8_t { delta, add, mamba2, rwkv7 };
 
 // Axes: T steps, Hv heads of values, N sequences, states of [K, V].
@@ -160,14 +160,17 @@ detail::KernelOutput<T, 3> causal_conv1d_update(
 
 using DeltaStepRule = StateRule;
 struct DeltaStepOptions {
-  std::optional<AnyTensor> beta = {}, g = {}; // [B, T, Hv] of float, half or bfloat16
-  std::optional<AnyTensor> gk = {};           // [B, T, Hv, K] of float: added to g's logarithm
-  std::optional<AnyTensor> A_log = {}, dt_bias = {}; // [Hv] of float
-  std::optional<AnyTensor> D = {};                   // [Hv] of float: D v is added to o
-  std::optional<AnyTensor> z = {};                   // as v: o is multiplied by silu(z)
-  std::optional<AnyTensor> indices = {}; // [B] of std::int32_t: rows of the pool; negative: none
+  std::optional<AnyTensor> beta = {};      // [B, T, Hv] of float, half or bfloat16
+  std::optional<AnyTensor> g = {};         // the same, of rule rwkv7 [B, T, Hv, K]
+  std::optional<AnyTensor> gk = {};        // [B, T, Hv, K] of float: added to g's logarithm
+  std::optional<AnyTensor> A_log = {};     // [Hv] of float
+  std::optional<AnyTensor> dt_bias = {};   // [Hv], of rule rwkv7 [Hv, K], of float
+  std::optional<AnyTensor> a = {}, b = {}; // [B, T, Hk, K] as k, of rule rwkv7, which has no gk
+  std::optional<AnyTensor> D = {};         // [Hv] of float: D v is added to o
+  std::optional<AnyTensor> z = {};         // as v: o is multiplied by silu(z)
+  std::optional<AnyTensor> indices = {};   // [B] of std::int32_t: rows of the pool; negative: none
   DeltaStepRule rule = DeltaStepRule::delta;
-  std::optional<double> scale = {};   // of the queries; 1/sqrt(K) if none, 1 with mamba2
+  std::optional<double> scale = {};   // of the queries; if none 1/sqrt(K), with mamba2, rwkv7 1
   bool qk_l2norm = false;             // q and k are divided by their lengths
   std::optional<DecayGate> gate = {}; // softplus with A_log, dt_bias or mamba2, else none
   double lower_bound = -5;

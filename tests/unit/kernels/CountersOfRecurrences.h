@@ -30,9 +30,6 @@ inline Cell cellOf(const Plan &p) {
                                    : Cell{4, 5, 1};
 }
 
-// How often kda and rwkv7 read a chunk's keys for pairs of steps: for each power of two.
-inline double powers(const Plan &p) { return std::log2(p.field("chunk")); }
-
 // What kda and rwkv7 leave between launches: the states read `rows` arrays of a chunk's keys, the
 // outputs one and `scores` of it, which two warps may need.
 inline Bytes ofChannels(const Plan &p, double rows, double scores) {
@@ -55,7 +52,8 @@ inline Bytes ofChannelGradients(const Plan &p, double rows, double squares,
                chunks = p.extent("Hv") * p.tiles("T", "chunk"), chunk = p.field("chunk"),
                k = p.extent("K"), v = p.extent("V"), whole = 2 * chunks * columns * k * 4,
                narrow = k * (rows * columns + blocks) + chunk * (columns + 2 * blocks) + 2 * v,
-               wide = (1 + squares * std::ceil(k * chunk / 1024)) * chunk + 2 * rowsOfGradients * k,
+               wide = (1 + squares * std::ceil(k * chunk / 256 / p.field("chunk_warps"))) * chunk +
+                      2 * rowsOfGradients * k,
                all = chunks * (2 * chunk * narrow + 4 * chunk * wide + 8 * k * v);
   // The channels of a block are few for eight warps of 64: two may read the same.
   const double again = chunks * 4 * chunk * rowsOfGradients * k;
@@ -105,16 +103,15 @@ inline const std::vector<Expectation> &recurrences() {
                           {"scratch", {read, read + numbers}}};
            },
        .apart = [](const Plan &p) { return p.extent("T") * p.extent("Hv") * 4; }},
-      // Inputs are read for the chunks only, once and for pairs of steps, and keys once more for
-      // what the chunks read of states. The states read two arrays of rows for each block of their
-      // columns, the outputs one and scores. Warps store 8 columns of a product each, which fill
-      // half of a sector, and 16 channels are a sector of a row.
+      // Inputs are read for the chunks only, once. The states read two arrays of rows for each
+      // block of their columns, the outputs one and scores. Warps store 8 columns of a product
+      // each, which fill half of a sector, and 16 channels are a sector of a row.
       {.kernels = {"kda"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", (1 + powers(p)) * p.bytes("q")},
-                          {"k", (2 + powers(p)) * p.bytes("k")},
+             return Reads{{"q", p.bytes("q")},
+                          {"k", p.bytes("k")},
                           {"v", p.bytes("v")},
                           {"o", {p.bytes("v"), 2 * p.bytes("v")}},
                           {"scratch", ofChannels(p, 2, 1)}};
@@ -124,10 +121,10 @@ inline const std::vector<Expectation> &recurrences() {
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", (1 + powers(p)) * p.bytes("q")},
-                          {"k", (1 + powers(p)) * p.bytes("k")},
-                          {"a", (1 + powers(p)) * p.bytes("a")},
-                          {"b", (1 + powers(p)) * p.bytes("b")},
+             return Reads{{"q", p.bytes("q")},
+                          {"k", p.bytes("k")},
+                          {"a", p.bytes("a")},
+                          {"b", p.bytes("b")},
                           {"v", 3 * p.bytes("v")},
                           {"o", p.bytes("v")},
                           {"scratch", ofChannels(p, 3, 2)}};
@@ -142,6 +139,19 @@ inline const std::vector<Expectation> &recurrences() {
          return Reads{{"q", {p.bytes("q"), p.bytes("q") * programs * group * p.field("warps")}},
                       {"k", {p.bytes("k"), p.bytes("k") * programs * group * p.field("warps")}},
                       {"v", few(p.byWarps(p.extent("B") * p.extent("Hv") * programs))},
+                      {"state", p.bytes("state")},
+                      {"state_out", p.bytes("state_out")}};
+       }},
+      {{"rwkv7_step"},
+       {{"B", 2}, {"T", 1}, {"Hk", 2}, {"Hv", 4}, {"K", 128}, {"V", 128}, {"P", 2}},
+       [](const Plan &p) {
+         const double programs = p.tiles("V", "dv"), group = p.extent("Hv") / p.extent("Hk"),
+                      most = programs * group * p.field("warps");
+         return Reads{{"q", {p.bytes("q"), p.bytes("q") * most}},
+                      {"k", {p.bytes("k"), p.bytes("k") * most}},
+                      {"v", few(p.byWarps(p.extent("B") * p.extent("Hv") * programs))},
+                      {"a", {p.bytes("a"), p.bytes("a") * most}},
+                      {"b", {p.bytes("b"), p.bytes("b") * most}},
                       {"state", p.bytes("state")},
                       {"state_out", p.bytes("state_out")}};
        }},
@@ -175,26 +185,19 @@ inline const std::vector<Expectation> &recurrences() {
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", (2 + powers(p)) * p.bytes("q")},
-                          {"k", (3 + powers(p)) * p.bytes("k")},
-                          {"v", p.bytes("v")},
-                          {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")},
-                          {"scratch", ofChannelGradients(p, 5, 2, 3)}};
+             return Reads{{"q", 2 * p.bytes("q")},   {"k", 2 * p.bytes("k")},
+                          {"v", p.bytes("v")},       {"dv", p.bytes("v")},
+                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 5, 2, 3)}};
            },
        .apart = [](const Plan &p) { return 2 * p.bytes("k") + p.bytes("v"); }},
       {.kernels = {"rwkv7_backward"},
        .extents = {{"B", 1}, {"T", 256}, {"Hk", 2}, {"Hv", 2}, {"K", 64}, {"V", 64}},
        .reads =
            [](const Plan &p) {
-             return Reads{{"q", (2 + powers(p)) * p.bytes("q")},
-                          {"k", (2 + powers(p)) * p.bytes("k")},
-                          {"a", (2 + powers(p)) * p.bytes("a")},
-                          {"b", (2 + powers(p)) * p.bytes("b")},
-                          {"v", 3 * p.bytes("v")},
-                          {"dv", p.bytes("v")},
-                          {"do", 2 * p.bytes("do")},
-                          {"scratch", ofChannelGradients(p, 6, 4, 4)}};
+             return Reads{{"q", 2 * p.bytes("q")},   {"k", 2 * p.bytes("k")},
+                          {"a", 2 * p.bytes("a")},   {"b", 2 * p.bytes("b")},
+                          {"v", 3 * p.bytes("v")},   {"dv", p.bytes("v")},
+                          {"do", 2 * p.bytes("do")}, {"scratch", ofChannelGradients(p, 6, 4, 4)}};
            },
        .apart =
            [](const Plan &p) {

@@ -1,5 +1,5 @@
-// delta_step: its rules and gates, states in place, rows that are skipped, several steps as one at
-// a time, refusals.
+// delta_step and rwkv7_step: rules and gates, states in place, rows that are skipped, several steps
+// as one at a time and as rwkv7's, refusals.
 #include "KernelTest.h"
 #include "tests/unit/Processes.h"
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 using Names = std::vector<std::string>;
 const char *const kernel = "delta_step";
 
-// What models have: the gated delta rule, KDA, Mamba-2, and gated linear attention.
+// What models have: the gated delta rule, KDA, Mamba-2, gated linear attention, and RWKV-7.
 const std::vector<KernelCase> &models() {
   static const std::vector<KernelCase> all{
       {kernel,
@@ -40,6 +40,14 @@ const std::vector<KernelCase> &models() {
        {{"gate", "sigmoid"}, {"allow_negative", "true"}, {"keep_states", "true"}},
        {"beta", "g", "A_log"}},
       {kernel, {}, {{"state_layout", "kv"}, {"keep_states", "true"}}, {"beta"}},
+      {"rwkv7_step",
+       {},
+       {{"gate", "sigmoid"}, {"lower_bound", "-0.6065306597126334"}},
+       {"g", "indices"}},
+      {"rwkv7_step",
+       {},
+       {{"qk_l2norm", "true"}, {"dt_max", "0.9"}, {"keep_states", "true"}},
+       {"beta", "g", "A_log", "dt_bias", "D", "z"}},
   };
   return all;
 }
@@ -100,13 +108,17 @@ TEST_P(DeltaStepElsewhere, Works) {
 
 // With states of integers and decays of 1 nothing is rounded.
 TEST_P(DeltaStep, SumsOfIntegersAreExact) {
+  const auto fillAll = [](const Invocation &, std::vector<HostArray> &inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!inputs[i].data.empty())
+        fillIntegers(inputs[i], 1, i);
+  };
+  KernelCase rwkv{"rwkv7_step", {{"T", 2}}, {}, {"beta", "D"}, "f16"};
+  rwkv.prepare = fillAll;
+  expectExact(device, rwkv);
   for (const char *rule : {"delta", "add"}) {
     KernelCase test{kernel, {{"T", 3}}, {{"rule", rule}, {"scale", "1"}}, {"beta", "D"}, "f16"};
-    test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
-      for (std::size_t i = 0; i < inputs.size(); ++i)
-        if (!inputs[i].data.empty())
-          fillIntegers(inputs[i], 1, i);
-    };
+    test.prepare = fillAll;
     if (std::string(rule) == "delta") // keys with one number: u stays small
       test.prepare = [plain = test.prepare](const Invocation &call,
                                             std::vector<HostArray> &inputs) {
@@ -122,19 +134,56 @@ TEST_P(DeltaStep, SumsOfIntegersAreExact) {
 
 // A decay to nothing forgets whatever there was; a NaN stays in its row of the state.
 TEST_P(DeltaStep, ForgetsAll) {
-  KernelCase test{kernel, {{"B", 2}, {"T", 1}, {"P", 2}}, {}, {"beta", "g"}, "f32"};
-  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
-    for (float &log : inputs[call.index("g")].as<float>())
-      log = -std::numeric_limits<float>::infinity();
-  };
-  expectRight(device, test);
-  test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
-    inputs[call.index("state")].as<float>()[24 * 3] = NAN; // of row 3 of head 0
-  };
-  const auto outputs = expectRight(device, test);
-  const auto o = outputs[0].as<float>();
+  for (const char *name : {kernel, "rwkv7_step"}) {
+    KernelCase test{name, {{"B", 2}, {"T", 1}, {"P", 2}}, {}, {"beta", "g"}, "f32"};
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      for (float &log : inputs[call.index("g")].as<float>())
+        log = -std::numeric_limits<float>::infinity();
+    };
+    expectRight(device, test);
+    test.prepare = [](const Invocation &call, std::vector<HostArray> &inputs) {
+      inputs[call.index("state")].as<float>()[24 * 3] = NAN; // of row 3 of head 0
+    };
+    const auto outputs = expectRight(device, test);
+    const auto o = outputs[0].as<float>();
+    for (std::size_t i = 0; i < o.size(); ++i)
+      EXPECT_EQ(std::isnan(o[i]), i == 3) << i;
+  }
+}
+
+// K is no multiple of 16: what lies beyond it in a program's rows must not meet the infinity.
+TEST_P(DeltaStep, AnInfinityIsNoNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const char *name : {kernel, "rwkv7_step"}) {
+    KernelCase test{name, {{"B", 1}, {"T", 1}, {"P", 1}}, {}, {}, "f32"};
+    test.prepare = [&](const Invocation &call, std::vector<HostArray> &inputs) {
+      for (const char *input : {"q", "k"})
+        for (float &number : inputs[call.index(input)].as<float>())
+          number = std::abs(number);
+      inputs[call.index("v")].as<float>()[3] = infinity;
+    };
+    EXPECT_EQ(expectRight(device, test)[0].as<float>()[3], infinity) << name;
+  }
+}
+
+// A step at a time gives what all steps at once, by chunks, do.
+TEST_P(DeltaStep, ContinuesRwkv7) {
+  const Names inputs{"beta", "g", "A_log", "dt_bias"};
+  const Assignments options{{"gate", "sigmoid"}};
+  const FilledCall chunks = fill({"rwkv7", {{"B", 1}, {"T", 9}, {"N", 1}}, options, inputs, "f32"});
+  FilledCall steps = fill({"rwkv7_step", {{"B", 1}, {"T", 9}, {"P", 1}}, options, inputs, "f32"});
+  for (const char *name : {"q", "k", "v", "a", "b", "beta", "g", "A_log", "dt_bias"})
+    steps.inputs[steps.call.index(name)] = chunks.inputs[chunks.call.index(name)];
+  HostArray &state = steps.inputs[steps.call.index("state")];
+  state.assign(std::vector<double>(static_cast<std::size_t>(state.count())));
+  const auto wanted = expectRight(device, chunks), outputs = expectRight(device, steps);
+  const auto o = outputs[0].to_double(), all = wanted[0].to_double(), last = outputs[1].to_double(),
+             final = wanted[1].to_double();
   for (std::size_t i = 0; i < o.size(); ++i)
-    EXPECT_EQ(std::isnan(o[i]), i == 3) << i;
+    EXPECT_NEAR(o[i], all[i], 3e-5) << i;
+  const std::size_t k = 24, v = 20;
+  for (std::size_t i = 0; i < last.size(); ++i)
+    EXPECT_NEAR(last[i], final[i / (k * v) * k * v + i % k * v + i / k % v], 3e-5) << i;
 }
 
 // Of one call each, except for how products and sums are fused. The states that a call keeps are
@@ -250,6 +299,13 @@ TEST(DeltaStepOnTheHost, Refusals) {
   expectRefused({kernel, {}, {{"rule", "mamba2"}, {"gate", "sigmoid"}}}, "must be softplus");
   expectRefused({kernel, {}, {{"dt_min", "0.1"}}}, "option 'dt_min' is a limit of gate=softplus");
   expectRefused({kernel, {}, {{"beta_sigmoid", "true"}}}, "there is no beta");
+  expectRefused({"rwkv7_step", {{"Hv", 3}}}, "Hv is 3, but must be a multiple of Hk, 2");
+  expectRefused({"rwkv7_step", {{"K", 257}}}, "K is 257");
+  expectRefused({"rwkv7_step", {{"B", 6}}}, "5 rows for 6 sequences");
+  expectRefused({"rwkv7_step", {}, {{"gate", "none"}}, {"dt_bias"}}, "dt_bias is the gate's");
+  expectRefused({"rwkv7_step", {}, {{"dt_max", "1"}}}, "is a limit of gate=softplus");
+  expectRefused({"rwkv7_step", {}, {{"beta_sigmoid", "true"}}}, "there is no beta");
+  expectRefused({"rwkv7_step", {}, {{"rule", "delta"}}}, "rule");
 
   FilledCall filled = fill({kernel, {}, {}, {"indices"}});
   const auto expectContents = [&](const std::vector<double> &rows, const char *why) {

@@ -183,6 +183,40 @@ TEST_P(Typed, DeltaStep) {
               HasSubstr("there is no beta"));
 }
 
+TEST_P(Typed, Rwkv7StepAsInTheDocs) {
+  const auto r = numbers<half>({2, 1, 2, 16}), k = numbers<half>({2, 1, 2, 16}, 2),
+             v = numbers<half>({2, 1, 2, 8}, 3), a = numbers<half>({2, 1, 2, 16}, 4),
+             b = numbers<half>({2, 1, 2, 16}, 5), w = numbers<half>({2, 1, 2, 16}, 6);
+  const auto pool = numbers<bfloat16>({5, 2, 8, 16}, 8);
+  const auto rows = tensor(device.upload(std::vector<std::int32_t>{4, 0}), {2});
+  const auto named = run_kernel(stream, "rwkv7_step",
+                                {{"q", r},
+                                 {"k", k},
+                                 {"v", v},
+                                 {"a", a},
+                                 {"b", b},
+                                 {"g", w},
+                                 {"indices", rows},
+                                 {"state", pool}},
+                                {{"gate", "sigmoid"}, {"lower_bound", "-0.6065306597126334"}});
+  // [rwkv7_step]
+  // In C++, it is delta_step with this rule. w is [B, T, Hv, K].
+  auto o = delta_step(stream, r, k, v, pool,
+                      {.g = w,
+                       .a = a,
+                       .b = b,
+                       .indices = rows,
+                       .rule = StateRule::rwkv7,
+                       .gate = DecayGate::sigmoid,
+                       .lower_bound = -0.6065306597126334});
+  // [/rwkv7_step]
+  expectSame(o, named, "o");
+  expectSame(pool, named, "state_out");
+  EXPECT_THAT(message<LaunchError>(
+                  [&] { delta_step(stream, r, k, v, pool, {.a = a, .rule = StateRule::rwkv7}); }),
+              HasSubstr("rwkv7_step"));
+}
+
 TEST_P(Typed, DeltaRule) {
   const auto q = numbers<half>({1, 20, 1, 16}), k = numbers<half>({1, 20, 1, 16}, 2),
              v = numbers<half>({1, 20, 2, 24}, 3);
