@@ -5,7 +5,6 @@
 // = -inf. A NaN or an infinity in v may reach rows that do not see its key, as the page says.
 #include "kernels/attention/Family.h"
 #include "kernels/attention/OptionKernels.h"
-#include "kernels/attention/PackedHeads.h"
 #include "kernels/attention/References.h"
 #include "kernels/attention/Tiles.h"
 #include <algorithm>
@@ -20,7 +19,7 @@ Kernel attentionParts{"attention_packed",
                       [](flash::PartTensors<T, Out> tensors, flash::Numbers numbers,
                          blockwise::OptionArguments<T> given, const AttentionConfig &config) {
                         const blockwise::OptionScores options(config, given);
-                        flash::traceParts<T>(config, tensors, numbers, options.modifier(), options);
+                        flash::traceParts(config, tensors, options.rules(numbers));
                       }};
 
 Config defaultsFor(const Invocation &call, const std::string &target) {

@@ -221,7 +221,10 @@ KernelSpec sectile::attentionGradientsSpec(const KernelSpec &forward) {
     if (std::exchange(one.output, false))
       one.doc = "of the forward pass";
   ArgumentSpec &lse = spec.arguments.back(), gradient = (&lse)[-1];
-  lse.sample = sampleLogarithms;
+  // As if scores were small.
+  lse.sample = sampleEach([](const Invocation &, auto &random) {
+    return std::normal_distribution<float>(4, 0.2f)(random);
+  });
   gradient.name = "do";
   gradient.doc = "the gradient of o";
   spec.arguments.push_back(gradient);
@@ -247,6 +250,7 @@ KernelSpec sectile::attentionGradientsSpec(const KernelSpec &forward) {
     return fieldsOf(tiles::rowFor(tiles::Pass::queryGradients, call, target),
                     tiles::rowFor(tiles::Pass::keyGradients, call, target));
   };
+  spec.reference = backwardReference(attentionSettings);
   spec.spaces = {backwardSpace(spec.name, "q"), backwardSpace(spec.name, "kv")};
   return spec;
 }
@@ -263,7 +267,6 @@ KernelSpec sectile::attentionBackwardSpec() {
   spec.flops = [](const Invocation &call) {
     return 2 * visiblePairs(call) * (3 * double(call.extent("D")) + 2 * double(call.extent("Dv")));
   };
-  spec.reference = backwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     launchAttentionGradients(use, AttentionNumbers(use.call), GradientTensors(use));
   };
@@ -286,6 +289,21 @@ void sectile::addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTens
     use(addedParts<T>, Grid(ceilDiv(to.extent(2), config.m), to.extent(1), to.extent(0)), sums, to,
         scale, config);
   });
+}
+
+void sectile::launchPairs(Use &use, const flash::detail::Launch &queries,
+                          std::span<const flash::detail::LearnedGradient> learned,
+                          const flash::detail::Launcher &launch) {
+  for (const auto &one : learned)
+    if (const auto &gradient = one.gradient; one.along == flash::Along::pairs) {
+      flash::detail::Launch pairs = queries;
+      pairs.of = flash::detail::Launch::Of::pairs;
+      pairs.grid = Grid(ceilDiv(gradient.extent(2), pairs.config.m) *
+                            ceilDiv(gradient.extent(3), pairs.config.n),
+                        gradient.extent(1), gradient.extent(0));
+      pairs.pairs = &one;
+      launch(use, pairs);
+    }
 }
 
 void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
@@ -330,26 +348,16 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
                 .logs = logs,
                 .delta = delta,
                 .dqSums = dqSums};
-    for (const auto &[along, slot, gradient] : learned) {
-      const bool ofPrograms = along == flash::Along::heads || along == flash::Along::distances;
+    for (const auto &[along, slot, gradient] : learned)
       each.learned.push_back(
           along == flash::Along::pairs
               ? gradient
               : use.workspace<float, 4>({batches, heads,
-                                         ofPrograms ? ceilDiv(queries, forQueries.m) : 1,
+                                         isOfPrograms(along) ? ceilDiv(queries, forQueries.m) : 1,
                                          gradient.extent(3)}));
-    }
     if (!fused)
       launch(use, each);
-    for (const auto &one : learned)
-      if (one.along == flash::Along::pairs) {
-        Launch ofPairs = each;
-        ofPairs.of = Launch::Of::pairs;
-        ofPairs.grid = Grid(ceilDiv(queries, forQueries.m) * ceilDiv(keys, forQueries.n),
-                            one.gradient.extent(1), one.gradient.extent(0));
-        ofPairs.pairs = &one;
-        launch(use, ofPairs);
-      }
+    launchPairs(use, each, learned, launch);
     each.grid = headGrid(call, forKeys, ceilDiv(keys, forKeys.n), kvHeads * forKeys.parts);
     each.config = forKeys;
     if (forKeys.parts == 1 && !tensors.dvParts) {

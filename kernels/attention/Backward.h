@@ -328,35 +328,33 @@ void addPairGradient(Tile<float> &sums, const Int &i, const Int &j, const QueryH
   });
 }
 
+// A query head of a batch. rules are seeded.
+template <class T>
+QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T> &of,
+                       const Int &batch, const Int &head, const flash::ScoreRules &rules,
+                       bool keysFirst = false) {
+  return {of.q.at(batch, head), of.dO.at(batch, head), of.logs.at(batch, head),
+          of.delta.at(batch, head),
+          scoresOf<T>(config, {batch, head, of.q.extent(2), of.k.extent(2)}, rules, keysFirst)};
+}
+
 // A program per block of such a gradient sums over the batches and heads that share it.
 template <class T, class Sum>
 void pairGradients(const LoopConfig &config, const flash::BackwardTensors<T> &in,
-                   const View<Sum, 4> &gradient, const flash::Numbers &given,
-                   const flash::Modifier &modifier, const flash::AnyVisibility &visibility,
+                   const View<Sum, 4> &gradient, const flash::ScoreRules &given,
                    std::optional<int> slot = {}, bool adds = false) {
-  const flash::Numbers numbers = seeded(config, given);
-  const auto &[q, k, v, dO, logs, delta] = in;
-  auto columns = cdiv(k.extent(2), config.n);
+  const flash::ScoreRules rules = seeded(config, given);
+  auto columns = cdiv(in.k.extent(2), config.n);
   auto i = program_id(0) / columns, j = program_id(0) % columns;
-  auto batches = q.extent(0) / gradient.extent(0), heads = q.extent(1) / gradient.extent(1);
+  auto batches = in.q.extent(0) / gradient.extent(0), heads = in.q.extent(1) / gradient.extent(1);
   const auto to = gradient.at(program_id(2), program_id(1)).tile(config.m, config.n);
   auto sums = adds ? cast<float>(to.load(i, j)) : zeros<float>(config.m, config.n);
   for (auto b : range(0, batches))
     for (auto h : range(0, heads)) {
       auto batch = program_id(2) * batches + b, head = program_id(1) * heads + h;
-      addPairGradient<T>(sums, i, j,
-                         QueryHead<T>{q.at(batch, head),
-                                      dO.at(batch, head),
-                                      logs.at(batch, head),
-                                      delta.at(batch, head),
-                                      {.config = config,
-                                       .sequence = {batch, head, q.extent(2), k.extent(2)},
-                                       .numbers = numbers,
-                                       .modifier = modifier,
-                                       .visibility = visibility,
-                                       .coarse = sizeof(T) == 2}},
-                         k.at(batch, head / numbers.group), v.at(batch, head / numbers.group),
-                         slot);
+      const Int kvHead = head / rules.numbers.group;
+      addPairGradient<T>(sums, i, j, queryHead(config, in, batch, head, rules),
+                         in.k.at(batch, kvHead), in.v.at(batch, kvHead), slot);
     }
   to.store(i, j, sums);
 }

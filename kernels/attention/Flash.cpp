@@ -1,23 +1,15 @@
 // flash::attend and flash::backward: calls of `attention`, `attention_backward` and their like in
 // all but the loops' code.
 #include "kernels/attention/Options.h"
-#include "kernels/attention/PackedLearned.h"
 #include "kernels/attention/Tiles.h"
 #include "kernels/serving/Paged.h"
 #include "kernels/tuning/Choices.h"
 #include <array>
 #include <bit>
-#include <charconv>
 
 using namespace sectile;
 
 namespace {
-
-// With all digits.
-std::string text(double value) {
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
-}
 
 // What the keys of a call are.
 enum class Kind { dense, packed, decode, prefill };
@@ -59,7 +51,7 @@ KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
   const flash::Options &options = call.options;
   KernelOptions words;
   if (options.scale)
-    words["scale"] = text(*options.scale);
+    words["scale"] = sectile::detail::wordOf(*options.scale);
   if (kind != Kind::decode)
     words["causal"] = call.causal ? "true" : "false";
   if (kind == Kind::decode || kind == Kind::prefill) {
@@ -69,7 +61,7 @@ KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
       throw InputError("flash::attend: products with keys in pages are exact, not of tf32");
     return words;
   }
-  words["dropout"] = text(options.dropout);
+  words["dropout"] = sectile::detail::wordOf(options.dropout);
   words["seed"] = std::to_string(options.seed);
   words["precision"] = options.tf32 ? "tf32" : "exact";
   return words;
@@ -153,7 +145,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
       if (kind == Kind::decode || kind == Kind::prefill)
         return launchPaged(use, numbers, call.modified, launch);
       if (kind == Kind::packed)
-        return backward ? launchPackedGradients(use, numbers, call.modified, call.learned, launch)
+        return backward ? launchVarlenGradients(use, numbers, call.modified, call.learned, launch)
                         : launchVarlen(use, numbers, call.modified, launch);
       if (backward)
         launchGradients(use, numbers, call.modified, call.learned, GradientTensors(use), launch);

@@ -7,29 +7,6 @@
 using namespace sectile;
 using namespace sectile::blockwise;
 
-namespace {
-
-// A query head of a batch.
-template <class T>
-QueryHead<T> queryHead(const LoopConfig &config, const flash::BackwardTensors<T> &of,
-                       const Int &batch, const Int &head, const flash::Numbers &numbers,
-                       const flash::Modifier &modifier, const flash::AnyVisibility &visibility,
-                       bool keysFirst) {
-  return {of.q.at(batch, head),
-          of.dO.at(batch, head),
-          of.logs.at(batch, head),
-          of.delta.at(batch, head),
-          {.config = config,
-           .sequence = {batch, head, of.q.extent(2), of.k.extent(2)},
-           .numbers = seeded(config, numbers),
-           .modifier = modifier,
-           .visibility = visibility,
-           .coarse = sizeof(T) == 2,
-           .keysFirst = keysFirst}};
-}
-
-} // namespace
-
 void flash::traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists,
                        const Int &queries, const Int &keys, const AnyVisibility &visibility) {
   const auto block = program_id(0), head = program_id(1), batch = program_id(2);
@@ -100,20 +77,15 @@ void flash::traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &
 
 template <class T, class Out>
 void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
-                         const Numbers &given, const Modifier &modifier,
-                         const AnyVisibility &visibility) {
+                         const ScoreRules &given) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
-  const Numbers numbers = seeded(config, given);
+  const ScoreRules rules = seeded(config, given);
   auto attendBlock = [&](const Int &block, const Int &head, const Int &batch) {
-    const Scores scores{.config = config,
-                        .sequence = {batch, head, q.extent(2), k.extent(2)},
-                        .numbers = numbers,
-                        .modifier = modifier,
-                        .visibility = visibility,
-                        .coarse = sizeof(T) == 2};
-    const Int kvHead = head / numbers.group;
+    const Int kvHead = head / rules.numbers.group;
     attend<T>(block, q.at(batch, head), k.at(batch, kvHead), v.at(batch, kvHead), o.at(batch, head),
-              lse.at(batch, head), scores, config.sinks ? sinks.at(head) : View<const float, 1>());
+              lse.at(batch, head),
+              scoresOf<T>(config, {batch, head, q.extent(2), k.extent(2)}, rules),
+              config.sinks ? sinks.at(head) : View<const float, 1>());
   };
   if (config.persistent) {
     const Blocks blocks(q.extent(0), q.extent(1), q.extent(2), config.m, config.pairs);
@@ -129,19 +101,13 @@ void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> 
 
 template <class T, class Out>
 void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
-                       const Numbers &numbers, const Modifier &modifier,
-                       const AnyVisibility &visibility) {
+                       const ScoreRules &rules) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
   const auto parts = o.extent(0);
   auto part = program_id(0) % parts, block = program_id(0) / parts, head = program_id(1),
        batch = program_id(2), first = head * config.group;
   auto ofHeads = [&](const auto &view) { return view.slice(0, first, config.group); };
-  const Scores scores{.config = config,
-                      .sequence = {batch, first, q.extent(2), k.extent(2)},
-                      .numbers = numbers,
-                      .modifier = modifier,
-                      .visibility = visibility,
-                      .coarse = sizeof(T) == 2};
+  const Scores scores = scoresOf<T>(config, {batch, first, q.extent(2), k.extent(2)}, rules);
   attendPacked<T>(block, part == 0, ofHeads(q.at(batch)), ofHeads(o.at(part, batch)),
                   ofHeads(lse.at(part, batch)), scores,
                   config.sinks ? ofHeads(sinks) : View<const float, 2>(),
@@ -153,63 +119,45 @@ void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tens
 
 template <class T, class Sum>
 void flash::traceQueryGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
-                                const View<Sum, 4> &dq, const Numbers &numbers,
-                                const Modifier &modifier, const AnyVisibility &visibility) {
+                                const View<Sum, 4> &dq, const ScoreRules &rules) {
   const auto [head, batch] = HeadAndBatch(tensors.q.extent(1), config.heads);
-  const Int kvHead = head / numbers.group;
-  queryGradients<T>(queryBlock(1),
-                    queryHead(config, tensors, batch, head, numbers, modifier, visibility, false),
+  const Int kvHead = head / rules.numbers.group;
+  queryGradients<T>(queryBlock(1), queryHead(config, tensors, batch, head, seeded(config, rules)),
                     tensors.k.at(batch, kvHead), tensors.v.at(batch, kvHead), dq.at(batch, head));
 }
 
 template <class T, class Sum>
 void flash::traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
                               const View<Sum, 4> &dk, const View<Sum, 4> &dv,
-                              const View<float, 4> &dqSums, const Numbers &numbers,
-                              const Modifier &modifier, const AnyVisibility &visibility) {
+                              const View<float, 4> &dqSums, const ScoreRules &rules) {
   const auto [part, batch] = HeadAndBatch(dk.extent(1), config.heads);
-  const Int kvHead = part / config.parts;
-  keyGradients<T>(
-      config, program_id(1), tensors.k.at(batch, kvHead), tensors.v.at(batch, kvHead),
-      dk.at(batch, part), dv.at(batch, part), numbers.group, numbers.scale, [&](const Int &member) {
-        const Int head = part * numbers.group + member;
-        auto of = queryHead(config, tensors, batch, head, numbers, modifier, visibility, true);
-        if (config.sumsQueries)
-          of.dqSums = dqSums.at(batch, head);
-        return of;
-      });
+  const Int kvHead = part / config.parts, &group = rules.numbers.group;
+  keyGradients<T>(config, program_id(1), tensors.k.at(batch, kvHead), tensors.v.at(batch, kvHead),
+                  dk.at(batch, part), dv.at(batch, part), group, rules.numbers.scale,
+                  [&](const Int &member) {
+                    const Int head = part * group + member;
+                    auto of = queryHead(config, tensors, batch, head, seeded(config, rules), true);
+                    if (config.sumsQueries)
+                      of.dqSums = dqSums.at(batch, head);
+                    return of;
+                  });
 }
 
 template <class T>
 void flash::tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
-                               const View<float, 4> &gradient, const Numbers &numbers,
-                               const Modifier &modifier, const AnyVisibility &visibility) {
-  pairGradients<T>(config, tensors, gradient, numbers, modifier, visibility, config.slot);
+                               const View<float, 4> &gradient, const ScoreRules &rules) {
+  pairGradients<T>(config, tensors, gradient, rules, config.slot);
 }
 
 template <class T>
-static Scores packedScores(const LoopConfig &config, const flash::Sequence &sequence,
-                           const flash::Numbers &numbers, const flash::Modifier &modifier,
-                           const flash::AnyVisibility &visibility, bool keysFirst = false) {
-  return {.config = config,
-          .sequence = sequence,
-          .numbers = seeded(config, numbers),
-          .modifier = modifier,
-          .visibility = visibility,
-          .coarse = sizeof(T) == 2,
-          .keysFirst = keysFirst};
-}
-
-template <class T>
-void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
-                               const Numbers &numbers, const Modifier &modifier,
-                               const AnyVisibility &visibility) {
+void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+                         const ScoreRules &rules) {
   const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks] = tensors;
-  const Int head = program_id(1), kvHead = head / numbers.group;
+  const Int head = program_id(1), kvHead = head / rules.numbers.group;
   const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, queryBlock());
   const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-  const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
-  visibility.require(scores.sequence);
+  const Scores scores = scoresOf<T>(config, own.of(head), seeded(config, rules));
+  rules.visibility.require(scores.sequence);
   attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
             own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
             own.queries.of(lse.at(head)), scores,
@@ -217,17 +165,14 @@ void flash::tracePackedForward(const LoopConfig &config, const PackedForwardTens
 }
 
 template <class T>
-void flash::tracePackedQueryGradients(const LoopConfig &config,
-                                      const PackedBackwardTensors<T> &tensors, const View<T, 3> &dq,
-                                      const Numbers &numbers, const Modifier &modifier,
-                                      const AnyVisibility &visibility) {
-  const Int head = program_id(1), kvHead = head / numbers.group;
+void flash::traceQueryGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                                const View<T, 3> &dq, const ScoreRules &rules) {
+  const Int head = program_id(1), kvHead = head / rules.numbers.group;
   const PackedBlock at =
       packedBlock(tensors.queryStarts, tensors.q.extent(0), config.m, queryBlock());
-  const PackedSequence own(at, tensors.queryStarts, tensors.keyStarts, tensors.q.extent(0),
-                           tensors.k.extent(0));
-  const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
-  visibility.require(scores.sequence);
+  const PackedSequence own(at, tensors);
+  const Scores scores = scoresOf<T>(config, own.of(head), seeded(config, rules));
+  rules.visibility.require(scores.sequence);
   QueryHead<T> of = packedHead(tensors, own, head, scores);
   of.part = queryBlock();
   queryGradients<T>(at.block, of, own.keys.of(tensors.k.fix(1, kvHead)),
@@ -235,32 +180,26 @@ void flash::tracePackedQueryGradients(const LoopConfig &config,
 }
 
 template <class T>
-void flash::tracePackedKeyGradients(const LoopConfig &config,
-                                    const PackedBackwardTensors<T> &tensors, const View<T, 3> &dk,
-                                    const View<T, 3> &dv, const Numbers &numbers,
-                                    const Modifier &modifier, const AnyVisibility &visibility) {
-  const Int kvHead = program_id(1);
+void flash::traceKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                              const View<T, 3> &dk, const View<T, 3> &dv, const ScoreRules &rules) {
+  const Int kvHead = program_id(1), &group = rules.numbers.group;
   const PackedBlock at =
       packedBlock(tensors.keyStarts, tensors.k.extent(0), config.n, program_id(0));
-  const PackedSequence own(at, tensors.queryStarts, tensors.keyStarts, tensors.q.extent(0),
-                           tensors.k.extent(0));
-  visibility.require(own.of(kvHead * numbers.group));
-  keyGradients<T>(config, at.block, own.keys.of(tensors.k.fix(1, kvHead)),
-                  own.keys.of(tensors.v.fix(1, kvHead)), own.keys.of(dk.fix(1, kvHead)),
-                  own.keys.of(dv.fix(1, kvHead)), numbers.group, numbers.scale,
-                  [&](const Int &member) {
-                    const Int head = kvHead * numbers.group + member;
-                    return packedHead(tensors, own, head,
-                                      packedScores<T>(config, own.of(head), numbers, modifier,
-                                                      visibility, /*keysFirst=*/true));
-                  });
+  const PackedSequence own(at, tensors);
+  rules.visibility.require(own.of(kvHead * group));
+  keyGradients<T>(
+      config, at.block, own.keys.of(tensors.k.fix(1, kvHead)),
+      own.keys.of(tensors.v.fix(1, kvHead)), own.keys.of(dk.fix(1, kvHead)),
+      own.keys.of(dv.fix(1, kvHead)), group, rules.numbers.scale, [&](const Int &member) {
+        const Int head = kvHead * group + member;
+        return packedHead(tensors, own, head,
+                          scoresOf<T>(config, own.of(head), seeded(config, rules), true));
+      });
 }
 
 template <class T>
-void flash::tracePackedPairGradients(const PairConfig &config,
-                                     const PackedBackwardTensors<T> &tensors,
-                                     const View<float, 4> &gradient, const Numbers &numbers,
-                                     const Modifier &modifier, const AnyVisibility &visibility) {
+void flash::tracePairGradients(const PairConfig &config, const PackedBackwardTensors<T> &tensors,
+                               const View<float, 4> &gradient, const ScoreRules &rules) {
   const Int columns = cdiv(gradient.extent(3), config.n), i = program_id(0) / columns,
             j = program_id(0) % columns, sequences = tensors.queryStarts.extent(0) - 1,
             batches = sequences / gradient.extent(0),
@@ -272,15 +211,13 @@ void flash::tracePackedPairGradients(const PairConfig &config,
                           const Int &first) {
       return first < tokensOf(starts, batch, total).length;
     };
-    const Int queries = tensors.q.extent(0), keys = tensors.k.extent(0);
-    const Bool exists = isIn(tensors.queryStarts, queries, i * config.m) &&
-                        isIn(tensors.keyStarts, keys, j * config.n);
-    const PackedSequence own({batch, i, exists}, tensors.queryStarts, tensors.keyStarts, queries,
-                             keys);
-    visibility.require(own.of(program_id(1) * heads));
+    const Bool exists = isIn(tensors.queryStarts, tensors.q.extent(0), i * config.m) &&
+                        isIn(tensors.keyStarts, tensors.k.extent(0), j * config.n);
+    const PackedSequence own({batch, i, exists}, tensors);
+    rules.visibility.require(own.of(program_id(1) * heads));
     for (auto h : range(0, heads)) {
-      const Int head = program_id(1) * heads + h, kvHead = head / numbers.group;
-      const Scores scores = packedScores<T>(config, own.of(head), numbers, modifier, visibility);
+      const Int head = program_id(1) * heads + h, kvHead = head / rules.numbers.group;
+      const Scores scores = scoresOf<T>(config, own.of(head), seeded(config, rules));
       addPairGradient<T>(sums, i, j, packedHead(tensors, own, head, scores),
                          own.keys.of(tensors.k.fix(1, kvHead)),
                          own.keys.of(tensors.v.fix(1, kvHead)), config.slot);
@@ -289,51 +226,38 @@ void flash::tracePackedPairGradients(const PairConfig &config,
   gradient.at(program_id(2), program_id(1)).tile(config.m, config.n).store(i, j, sums);
 }
 
-#define SECTILE_TRACE_LOOPS(T)                                                                     \
+#define SECTILE_TRACE_SUMS(T, Sum)                                                                 \
   template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
-                                           const View<T, 4> &, const Numbers &, const Modifier &,  \
-                                           const AnyVisibility &);                                 \
-  template void flash::traceKeyGradients(                                                          \
-      const LoopConfig &, const BackwardTensors<T> &, const View<T, 4> &, const View<T, 4> &,      \
-      const View<float, 4> &, const Numbers &, const Modifier &, const AnyVisibility &);           \
-  template void flash::tracePairGradients(const PairConfig &, const BackwardTensors<T> &,          \
-                                          const View<float, 4> &, const Numbers &,                 \
-                                          const Modifier &, const AnyVisibility &);                \
-  template void flash::tracePackedForward(const LoopConfig &, const PackedForwardTensors<T> &,     \
-                                          const Numbers &, const Modifier &,                       \
-                                          const AnyVisibility &);                                  \
-  template void flash::tracePackedQueryGradients(                                                  \
-      const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &, const Numbers &,   \
-      const Modifier &, const AnyVisibility &);                                                    \
-  template void flash::tracePackedKeyGradients(                                                    \
-      const LoopConfig &, const PackedBackwardTensors<T> &, const View<T, 3> &,                    \
-      const View<T, 3> &, const Numbers &, const Modifier &, const AnyVisibility &);               \
-  template void flash::tracePackedPairGradients(                                                   \
-      const PairConfig &, const PackedBackwardTensors<T> &, const View<float, 4> &,                \
-      const Numbers &, const Modifier &, const AnyVisibility &);
-#define SECTILE_TRACE_FORWARD(T, Out)                                                              \
-  template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
-                                    const Numbers &, const Modifier &, const AnyVisibility &);     \
-  template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
-                                  const Numbers &, const Modifier &, const AnyVisibility &);
-#define SECTILE_TRACE_SUMS(T)                                                                      \
-  template void flash::traceQueryGradients(const LoopConfig &, const BackwardTensors<T> &,         \
-                                           const View<float, 4> &, const Numbers &,                \
-                                           const Modifier &, const AnyVisibility &);               \
+                                           const View<Sum, 4> &, const ScoreRules &);              \
   template void flash::traceKeyGradients(const LoopConfig &, const BackwardTensors<T> &,           \
-                                         const View<float, 4> &, const View<float, 4> &,           \
-                                         const View<float, 4> &, const Numbers &,                  \
-                                         const Modifier &, const AnyVisibility &);
+                                         const View<Sum, 4> &, const View<Sum, 4> &,               \
+                                         const View<float, 4> &, const ScoreRules &);
+#define SECTILE_TRACE_OUTPUTS(T, Out)                                                              \
+  template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
+                                    const ScoreRules &);                                           \
+  template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
+                                  const ScoreRules &);
+#define SECTILE_TRACE_LOOPS(T)                                                                     \
+  SECTILE_TRACE_OUTPUTS(T, float)                                                                  \
+  SECTILE_TRACE_SUMS(T, float)                                                                     \
+  template void flash::tracePairGradients(const PairConfig &, const BackwardTensors<T> &,          \
+                                          const View<float, 4> &, const ScoreRules &);             \
+  template void flash::traceForward(const LoopConfig &, const PackedForwardTensors<T> &,           \
+                                    const ScoreRules &);                                           \
+  template void flash::traceQueryGradients(const LoopConfig &, const PackedBackwardTensors<T> &,   \
+                                           const View<T, 3> &, const ScoreRules &);                \
+  template void flash::traceKeyGradients(const LoopConfig &, const PackedBackwardTensors<T> &,     \
+                                         const View<T, 3> &, const View<T, 3> &,                   \
+                                         const ScoreRules &);                                      \
+  template void flash::tracePairGradients(const PairConfig &, const PackedBackwardTensors<T> &,    \
+                                          const View<float, 4> &, const ScoreRules &);
 SECTILE_TRACE_LOOPS(half)
 SECTILE_TRACE_LOOPS(bfloat16)
 SECTILE_TRACE_LOOPS(float)
-SECTILE_TRACE_SUMS(half)
-SECTILE_TRACE_SUMS(bfloat16)
-SECTILE_TRACE_FORWARD(half, half)
-SECTILE_TRACE_FORWARD(half, float)
-SECTILE_TRACE_FORWARD(bfloat16, bfloat16)
-SECTILE_TRACE_FORWARD(bfloat16, float)
-SECTILE_TRACE_FORWARD(float, float)
+SECTILE_TRACE_OUTPUTS(half, half)
+SECTILE_TRACE_OUTPUTS(bfloat16, bfloat16)
+SECTILE_TRACE_SUMS(half, half)
+SECTILE_TRACE_SUMS(bfloat16, bfloat16)
 #undef SECTILE_TRACE_LOOPS
+#undef SECTILE_TRACE_OUTPUTS
 #undef SECTILE_TRACE_SUMS
-#undef SECTILE_TRACE_FORWARD

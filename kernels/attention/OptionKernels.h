@@ -21,7 +21,7 @@ Kernel attentionKernel{
     Of::forward, [](flash::ForwardTensors<T, Out> tensors, flash::Numbers numbers,
                     typename Of::template Arguments<T> given, const typename Of::Config &config) {
       const typename Of::Scores options(config, given);
-      flash::traceForward<T>(config, tensors, numbers, options.modifier(), options);
+      flash::traceForward(config, tensors, options.rules(numbers));
     }};
 
 template <class Of, class T, class Sum>
@@ -29,25 +29,24 @@ Kernel queryGradients{
     Of::ofQueries, [](flash::BackwardTensors<T> in, View<Sum, 4> dq, flash::Numbers numbers,
                       typename Of::template Arguments<T> given, const typename Of::Config &config) {
       const typename Of::Scores options(config, given);
-      flash::traceQueryGradients<T>(config, in, dq, numbers, options.modifier(), options);
+      flash::traceQueryGradients(config, in, dq, options.rules(numbers));
     }};
 
 template <class Of, class T, class Sum>
-Kernel keyGradients{
-    Of::ofKeys, [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv,
-                   View<float, 4> dqSums, flash::Numbers numbers,
-                   typename Of::template Arguments<T> given, const typename Of::Config &config) {
-      const typename Of::Scores options(config, given);
-      flash::traceKeyGradients<T>(config, in, dk, dv, dqSums, numbers, options.modifier(), options);
-    }};
+Kernel keyGradients{Of::ofKeys, [](flash::BackwardTensors<T> in, View<Sum, 4> dk, View<Sum, 4> dv,
+                                   View<float, 4> dqSums, flash::Numbers numbers,
+                                   typename Of::template Arguments<T> given,
+                                   const typename Of::Config &config) {
+                      const typename Of::Scores options(config, given);
+                      flash::traceKeyGradients(config, in, dk, dv, dqSums, options.rules(numbers));
+                    }};
 
 template <class Of, class T>
 Kernel biasGradients{
     Of::ofBias, [](flash::BackwardTensors<T> in, View<T, 4> dbias, flash::Numbers numbers,
                    typename Of::template Arguments<T> given, const typename Of::Config &config) {
       const typename Of::Scores options(config, given);
-      blockwise::pairGradients<T>(config, in, dbias, numbers, options.modifier(), options, {},
-                                  config.adds);
+      blockwise::pairGradients(config, in, dbias, options.rules(numbers), {}, config.adds);
     }};
 
 // All launches of attention_backward with these kernels. given(T(), ofKeys) is what they take,

@@ -47,23 +47,14 @@ public:
   }
 
   // Must not outlive this.
+  flash::ScoreRules rules(const flash::Numbers &launched) const {
+    return {launched, modifier(), *this};
+  }
   flash::Modifier modifier() const {
     if (!config.near && !config.cap && !config.bias)
       return {};
     return {[this](const flash::Score &score, const flash::At &at) { return modified(score, at); },
             config.bias};
-  }
-  // The same for T, of the operands.
-  template <class T>
-  Scores of(const flash::Sequence &sequence, const flash::Numbers &launched,
-            bool keysFirst = false) const {
-    return {.config = config,
-            .sequence = sequence,
-            .numbers = seeded(config, launched),
-            .modifier = modifier(),
-            .visibility = *this,
-            .coarse = sizeof(T) == 2,
-            .keysFirst = keysFirst};
   }
 
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {

@@ -9,7 +9,6 @@
 // [0, 1).
 #include "kernels/attention/Options.h"
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 #include <cmath>
 #include <utility>
@@ -60,17 +59,6 @@ void sectile::addLayouts(KernelSpec &spec, const std::string &doc) {
         return axes;
       };
   spec.add_options({{"layout: bhsd|bshd = bhsd", doc}});
-}
-
-void sectile::sampleMask(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  for (bool &seen : array.as<bool>())
-    seen = random() % 4 != 0;
-}
-
-void sectile::sampleLogarithms(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  std::normal_distribution<float> normal(4, 0.2f);
-  for (float &logarithm : array.as<float>())
-    logarithm = normal(random);
 }
 
 void sectile::checkHeads(const Invocation &call, const std::string &ofQueries,

@@ -2,6 +2,7 @@
 // launches and references make of both.
 #pragma once
 #include "kernels/calls/Use.h"
+#include "kernels/references/Draw.h"
 #include <sectile/flash.h>
 
 namespace sectile {
@@ -18,9 +19,9 @@ void addLayouts(KernelSpec &spec,
 inline const ArgumentRow sinksArgument{
     "sinks?: [1|Hq, R] f32", "scores that take part in each row's softmax, without a value"};
 ArgumentRow seedOffsetArgument();
-// For ArgumentSpec::sample: a mask that hides one in four; lse as if scores were small.
-void sampleMask(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+// For ArgumentSpec::sample: a mask that hides one in four.
+inline const auto sampleMask =
+    sampleEach([](const Invocation &, auto &random) { return random() % 4 != 0; });
 // Heads and widths; windows and the soft cap; those and the other options; throw InputError.
 void checkHeads(const Invocation &call, const std::string &ofQueries = "q",
                 const std::string &ofKeys = "k and v",
@@ -121,7 +122,16 @@ void addHeadParts(Use &use, const Tensor<float, 4> &sums, const AnyTensor &gradi
 void launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                   const flash::detail::Launcher &launch);
 void launchVarlenGradients(Use &use, const AttentionNumbers &numbers, bool modified,
+                           std::span<const flash::detail::LearnedGradient> learned,
                            const flash::detail::Launcher &launch);
+// Whether each program has a part of the gradient of a learned operand, not each query or key.
+inline bool isOfPrograms(flash::Along along) {
+  return along == flash::Along::heads || along == flash::Along::distances;
+}
+// The launches for learned operands along pairs, beside `queries`.
+void launchPairs(Use &use, const flash::detail::Launch &queries,
+                 std::span<const flash::detail::LearnedGradient> learned,
+                 const flash::detail::Launcher &launch);
 // Parts [B, H, parts, W] become a gradient [B or 1, H or 1, 1, W]: what shares an element is added
 // up in an order that the extents fix.
 void addShared(Use &use, const Tensor<float, 4> &parts, const Tensor<float, 4> &gradient);
@@ -174,6 +184,18 @@ template <Element T, int N> Tensor<T, N> broadcast(const Use &use, std::string_v
   return {tensor.data(), extents, strides, tensor.memory()};
 }
 inline Tensor<float, 2> sinksOf(const Use &use) { return broadcast<float, 2>(use, "sinks"); }
+
+// Into how many parts to split keys of `bytes` that `blocks` programs read in so many steps each,
+// if each part makes as many programs more and is `partBytes` of partial results: the most that
+// take no longer than the best number by `slack`, a part of its time.
+std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, double partBytes,
+                      double slack, const std::string &target);
+
+// The configuration for a call whose queries are few enough; none for others.
+std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);
+// Throws InputError with dropout, whose numbers are drawn by blocks of one head.
+void launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
+                  const AttentionTensors &tensors, const flash::detail::Launcher &launch);
 
 inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
 

@@ -2,7 +2,6 @@
 // values. So a block's rows are the queries of all heads that share a head of the keys, which is
 // then read once, and the keys are split among programs, whose results a second launch merges in
 // order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
-#include "kernels/attention/PackedHeads.h"
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include "runtime/Chip.h"

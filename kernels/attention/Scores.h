@@ -15,11 +15,11 @@ inline Precision precisionOf(const LoopConfig &config) {
 }
 
 // With the seed that dropout draws by.
-inline flash::Numbers seeded(const LoopConfig &config, const flash::Numbers &given) {
-  flash::Numbers numbers = given;
+inline flash::ScoreRules seeded(const LoopConfig &config, flash::ScoreRules rules) {
+  flash::Numbers &numbers = rules.numbers;
   if (config.seedOffset)
-    numbers.seed = numbers.seed + cast<std::uint64_t>(load(given.seedOffset));
-  return numbers;
+    numbers.seed = numbers.seed + cast<std::uint64_t>(load(numbers.seedOffset));
+  return rules;
 }
 
 // Scores of sinks, [R] padded to `count`.
@@ -81,14 +81,11 @@ struct ScoredBlock {
 };
 
 // One head's scores.
-struct Scores {
+struct Scores : flash::ScoreRules {
   const LoopConfig &config;
   flash::Sequence sequence; // its head: the first of those that rows are of
-  flash::Numbers numbers;
-  flash::Modifier modifier;
-  const flash::AnyVisibility &visibility;
-  bool coarse = true;     // operands have 16 bits
-  bool keysFirst = false; // blocks are [n, m] instead of [m, n]
+  bool coarse = true;       // operands have 16 bits
+  bool keysFirst = false;   // blocks are [n, m] instead of [m, n]
 
   // Scaled products are in units of log 2, so that the largest one less itself is 0 to the bit.
   std::optional<Float> unit() const {
@@ -224,5 +221,12 @@ private:
     return {first, cdiv(end, size), most.first, wholeLast, firstSeen, end};
   }
 };
+
+// Of operands T, with rules that are seeded where there is dropout.
+template <class T>
+Scores scoresOf(const LoopConfig &config, const flash::Sequence &sequence,
+                const flash::ScoreRules &rules, bool keysFirst = false) {
+  return {rules, config, sequence, sizeof(T) == 2, keysFirst};
+}
 
 } // namespace sectile::blockwise

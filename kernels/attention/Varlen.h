@@ -20,6 +20,10 @@ struct PackedSequence {
     keys.length = where(at.exists, keys.length, 0);
   }
 
+  template <class T>
+  PackedSequence(const PackedBlock &at, const flash::PackedBackwardTensors<T> &of)
+      : PackedSequence(at, of.queryStarts, of.keyStarts, of.q.extent(0), of.k.extent(0)) {}
+
   flash::Sequence of(const Int &head) const {
     return {number, head, queries.length, keys.length, queries.first, keys.first};
   }

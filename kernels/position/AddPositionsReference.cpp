@@ -1,4 +1,5 @@
 // Absolute positions on the host: embeddings added to hidden states, and layer norm after it.
+#include "kernels/norm/NormReferences.h"
 #include "kernels/position/References.h"
 #include "kernels/references/Parallel.h"
 #include "kernels/references/ReferenceArithmetic.h"
@@ -10,7 +11,7 @@ namespace {
 
 bool isThere(const HostArray &array) { return !array.shape.empty(); }
 
-// The hidden states with the embeddings added.
+// Hidden states with the embeddings added, number by number.
 template <class Numbers> struct Sums {
   using Number = typename Numbers::Number;
   const Numbers &numbers;
@@ -33,10 +34,9 @@ template <class Numbers> struct Sums {
     const Number angle = static_cast<Number>(p) * frequency;
     return numbers.store(column % 2 ? std::cos(angle) : std::sin(angle));
   }
-  Number at(const std::vector<Number> &x, std::int64_t token, std::int64_t column) const {
-    const Number scaled = numbers.store(x[static_cast<std::size_t>(token * width + column)] *
-                                        static_cast<Number>(options.scale));
-    return numbers.store(scaled + embedding(position(token), column));
+  void addTo(Number &x, std::int64_t token, std::int64_t column) const {
+    const Number scaled = numbers.store(x * static_cast<Number>(options.scale));
+    x = numbers.store(scaled + embedding(position(token), column));
   }
 };
 
@@ -52,22 +52,26 @@ Sums<Numbers> sumsOf(const Numbers &numbers, const AddPositionsOptions &options,
 
 } // namespace
 
+static HostArray sumReference(const HostArray &x, const HostArray &table,
+                              const HostArray &positions, const AddPositionsOptions &options,
+                              Arithmetic arithmetic) {
+  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+    auto values = numbers.load(x);
+    const auto sums = sumsOf(numbers, options, positions, table, x.shape);
+    parallelFor(x.shape[0] * sums.length, [&](std::int64_t token) {
+      for (std::int64_t column = 0; column < sums.width; ++column)
+        sums.addTo(values[static_cast<std::size_t>(token * sums.width + column)], token, column);
+    });
+    return numbers.pack(numbers.result, x.shape, values);
+  });
+}
+
 LayerNormResult sectile::addPositionsReference(const HostArray &x, const HostArray &table,
                                                const HostArray &positions, const HostArray &w,
                                                const HostArray &b,
                                                const AddPositionsOptions &options,
                                                Arithmetic arithmetic) {
-  HostArray sum = with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    const auto values = numbers.load(x);
-    const auto sums = sumsOf(numbers, options, positions, table, x.shape);
-    auto result = values;
-    parallelFor(x.shape[0] * sums.length, [&](std::int64_t token) {
-      for (std::int64_t column = 0; column < sums.width; ++column)
-        result[static_cast<std::size_t>(token * sums.width + column)] =
-            sums.at(values, token, column);
-    });
-    return numbers.pack(numbers.result, x.shape, result);
-  });
+  const HostArray sum = sumReference(x, table, positions, options, arithmetic);
   if (!isThere(w))
     return {sum, {}, {}};
   return layerNormReference(sum, w, b, options.eps, arithmetic);
@@ -77,39 +81,21 @@ AddPositionsGradients sectile::addPositionsBackwardReference(
     const HostArray &x, const HostArray &table, const HostArray &positions, const HostArray &w,
     const HostArray &mean, const HostArray &rstd, const HostArray &dy,
     const AddPositionsOptions &options, Arithmetic arithmetic) {
+  AddPositionsGradients result;
+  HostArray dSum = dy;
+  if (isThere(w)) {
+    const NormBackwardResult ofNorm =
+        normBackwardReference(sumReference(x, table, positions, options, arithmetic), w, &mean,
+                              rstd, dy, nullptr, arithmetic);
+    dSum = ofNorm.dx;
+    result.dw = ofNorm.dw;
+    result.db = ofNorm.db;
+  }
   return with_arithmetic(dy.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto sums = sumsOf(numbers, options, positions, table, dy.shape);
     const std::int64_t width = sums.width, tokens = dy.shape[0] * sums.length;
-    auto dz = numbers.load(dy);
-    AddPositionsGradients result;
-    if (isThere(w)) {
-      const auto values = numbers.load(x), weight = numbers.load(w), means = numbers.load(mean),
-                 rstds = numbers.load(rstd);
-      std::vector<Number> dw(weight.size()), db(weight.size());
-      std::vector<Number> normal(static_cast<std::size_t>(width));
-      for (std::int64_t token = 0; token < tokens; ++token) {
-        const auto t = static_cast<std::size_t>(token);
-        Number *row = dz.data() + token * width;
-        Number plain = 0, along = 0;
-        for (std::int64_t column = 0; column < width; ++column) {
-          const auto c = static_cast<std::size_t>(column);
-          normal[c] = numbers.store((sums.at(values, token, column) - means[t]) * rstds[t]);
-          dw[c] += row[column] * normal[c];
-          db[c] += row[column];
-          row[column] = numbers.store(row[column] * weight[c]);
-          plain += row[column];
-          along += row[column] * normal[c];
-        }
-        plain /= static_cast<Number>(width);
-        along /= static_cast<Number>(width);
-        for (std::int64_t column = 0; column < width; ++column)
-          row[column] = numbers.store(
-              rstds[t] * (row[column] - plain - normal[static_cast<std::size_t>(column)] * along));
-      }
-      result.dw = numbers.pack(numbers.result, w.shape, dw);
-      result.db = numbers.pack(numbers.result, w.shape, db);
-    }
+    auto dz = numbers.load(dSum);
     if (isThere(table)) {
       std::vector<Number> dtable(sums.table.size());
       for (std::int64_t token = 0; token < tokens; ++token)

@@ -36,9 +36,11 @@ struct RotationOptions {
   std::optional<RowGains> gains = {};
   FrequencyScaling scaling = {};
 };
-// x [B, H, S, D], positions [B, S] or empty.
+// x [B, H, S, D], positions [B, S] or empty. table: [P, rotary] of cosines, then sines, of each
+// position, in place of the options' angles.
 HostArray ropeReference(const HostArray &x, const HostArray &positions,
-                        const RotationOptions &options, Arithmetic arithmetic);
+                        const RotationOptions &options, Arithmetic arithmetic,
+                        const HostArray &table = {});
 
 struct AddPositionsOptions {
   double scale = 1, eps = 1e-5, theta = 10000;

@@ -130,8 +130,9 @@ KernelSpec sectile::reropeAttentionBackwardSpec() {
   spec.summary = "gradients of rerope_attention";
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    const auto result = attentionBackwardReference(in[0], in[2], in[4], in[5], in[6], in[7],
-                                                   settingsOf(call, in), 0, arithmetic);
+    const auto result =
+        attentionBackwardReference(denseLayout(in[0], in[2], in[4]), in[0], in[2], in[4], in[5],
+                                   in[6], in[7], settingsOf(call, in), arithmetic);
     return std::vector{result.dq, result.dFarQueries, result.dk,    result.dFarKeys,
                        result.dv, result.dbias,       result.dsinks};
   };

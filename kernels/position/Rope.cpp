@@ -87,14 +87,10 @@ KernelSpec makeSpec(bool back) {
   spec.summary = back ? "the gradient of rope: each pair turned back by its position's angle"
                       : "rotary position embedding: each pair of dims turned by p * theta^(-2i/r)";
   const std::string x = back ? "dy" : "x", y = back ? "dx" : "y", axes = ": [B, H, S, D] ";
-  const auto sample = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-    for (std::int32_t &position : array.as<std::int32_t>())
-      position = static_cast<std::int32_t>(random() % 100) - 20;
-  };
   spec.add_arguments({{x + axes + "f16|bf16|f32", back ? "gradient of y" : "rows to turn"},
                       {"positions?: [B, S] i32",
                        "position of each row; offset, offset + 1, ... where not given",
-                       {.sample = sample}},
+                       {.sample = sampleIntegers(-20, 79)}},
                       {"-> " + y + axes + "like " + x + " over " + x,
                        back ? "gradient of x" : "the rows turned"}});
   spec.add_options(rotationOptions());

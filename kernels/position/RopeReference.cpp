@@ -18,15 +18,29 @@ public:
 
   // As unfused kernels have it: the frequency, the angle and its sine each in Number.
   void rotate() const {
-    const std::int64_t pairs = options.rotary / 2;
     const Number base = theta(), magnitude = number(options.scaling.magnitude());
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    turn([&](std::int64_t pair) {
       const Number frequency = scaled(
           1 / std::pow(base, static_cast<Number>(2 * pair) / static_cast<Number>(options.rotary)),
           static_cast<double>(pair));
       const Number angle = static_cast<Number>(position) * frequency;
-      const Number c = numbers.store(std::cos(angle) * magnitude),
-                   s = numbers.store((options.back ? -1 : 1) * std::sin(angle) * magnitude);
+      return std::pair(std::cos(angle) * magnitude,
+                       (options.back ? -1 : 1) * std::sin(angle) * magnitude);
+    });
+  }
+  // By angles whose cosines, and behind them sines, are in a row of a table.
+  void rotateBy(const std::vector<Number> &table) const {
+    const std::int64_t first = position * options.rotary;
+    turn([&](std::int64_t pair) {
+      const auto at = static_cast<std::size_t>(first + pair);
+      return std::pair(table[at], table[at + static_cast<std::size_t>(options.rotary / 2)]);
+    });
+  }
+  template <class Angle> void turn(Angle &&angle) const {
+    const std::int64_t pairs = options.rotary / 2;
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const auto [cosine, sine] = angle(pair);
+      const Number c = numbers.store(cosine), s = numbers.store(sine);
       Number &x = row[options.interleaved ? 2 * pair : pair],
              &y = row[options.interleaved ? 2 * pair + 1 : pair + pairs];
       const Number turned = numbers.store(numbers.store(x * c) - numbers.store(y * s));
@@ -107,20 +121,26 @@ private:
 } // namespace
 
 HostArray sectile::ropeReference(const HostArray &x, const HostArray &positions,
-                                 const RotationOptions &options, Arithmetic arithmetic) {
+                                 const RotationOptions &options, Arithmetic arithmetic,
+                                 const HostArray &table) {
   const std::int64_t heads = x.shape[1], length = x.shape[2], dims = x.shape[3];
+  const auto places = positions.shape.empty() ? std::vector<double>() : positions.to_double();
   return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
     auto values = numbers.load(x);
+    const auto angles = numbers.load(table);
     parallelFor(x.shape[0] * heads * length, [&](std::int64_t number) {
       const std::int64_t batch = number / length / heads, i = number % length;
       const std::int64_t position =
-          positions.shape.empty()
+          places.empty()
               ? options.offset + i
-              : positions.as<std::int32_t>()[static_cast<std::size_t>(batch * length + i)];
+              : static_cast<std::int64_t>(places[static_cast<std::size_t>(batch * length + i)]);
       const Row row(numbers, options, values.data() + number * dims, position);
       if (options.gains && options.back)
         row.weigh(*options.gains, dims);
-      row.rotate();
+      if (angles.empty())
+        row.rotate();
+      else
+        row.rotateBy(angles);
       if (options.gains && !options.back)
         row.weigh(*options.gains, dims);
     });

@@ -15,10 +15,53 @@
 #include <algorithm>
 
 using namespace sectile;
-using blockwise::Band;
-using blockwise::BandBlock;
 
 namespace {
+
+// Query i sees keys up to i + offset + last, so that later queries see more.
+struct Order {
+  Int queries, keys, offset, last = -1;
+
+  Order(const Int &queries, const Int &keys)
+      : queries(queries), keys(keys), offset(keys - queries) {}
+
+  // How many blocks of `size` keys hold all that `rows` queries from `row` on see.
+  Int keyBlocks(const Int &row, int rows, int size) const {
+    return cdiv(minimum(keys, maximum(0, row + rows + offset + last)), size);
+  }
+  // The first block of `size` queries that see any of the keys from `column` on.
+  Int queryBlock(const Int &column, int size) const {
+    return maximum(0, column - offset - last) / size;
+  }
+};
+
+// `rows` queries from `row` on and `columns` keys from `column` on, along the axes of a tile.
+struct OrderedBlock {
+  const Order &order;
+  Int row;
+  int rows;
+  Int column;
+  int columns;
+  // A tile is [columns, rows], and queries behind the last see nothing; else [rows, columns].
+  bool keysFirst = false;
+
+  // x with `hidden` in place of what is not visible. Most blocks are wholly visible, and compare
+  // nothing.
+  Tile<float> mask(Tile<float> x, float hidden) const {
+    const auto seesAll = [&] {
+      return column + columns <= order.keys &&
+             column + (columns - 1) <= row + (order.offset + order.last);
+    };
+    const Bool all = keysFirst ? row + rows <= order.queries && seesAll() : seesAll();
+    when(!all, [&] {
+      const Int i = expand(row + arange(0, rows), keysFirst ? 0 : 1),
+                j = expand(column + arange(0, columns), keysFirst ? 1 : 0);
+      const auto last = [&] { return minimum(order.keys - 1, i + (order.offset + order.last)); };
+      x = where(j <= (keysFirst ? where(i < order.queries, last(), -1) : last()), x, hidden);
+    });
+    return x;
+  }
+};
 
 struct StickConfig {
   int m = 64, n = 64, warps = 4, stages = 2;
@@ -31,7 +74,7 @@ SECTILE_CONFIG(StickConfig, m, n, warps, stages, width, remainder)
 // where a key is not visible, which breaks nothing off and leaves the stick as it is.
 template <class T>
 Tile<float> scoresOf(const Tile<T> &rows, const Tile<T> &columns, const Float &scale,
-                     const BandBlock &block) {
+                     const OrderedBlock &block) {
   auto products =
       dot(rows, trans(columns), zeros<float>(rows.extent(0), columns.extent(0)), Precision::ieee);
   return block.mask(products * (scale * blockwise::log2e), -blockwise::infinity);
@@ -82,14 +125,10 @@ Tile<float> restOf(const Tile<float> &shortened) { return exp(shortened * -block
 
 // Gradients of the scores. `changes` are the weights times their gradients, `earlier` their sum
 // over the earlier blocks: a score shortens the sticks of its key and of all earlier ones.
-Tile<float> slopesOf(const Breaks &breaks, const BandBlock &block, const Tile<float> &changes,
+Tile<float> slopesOf(const Breaks &breaks, const OrderedBlock &block, const Tile<float> &changes,
                      const Tile<float> &earlier, int axis) {
   const auto all = earlier + cumsum(changes, axis);
   return block.mask(changes - exp2(breaks.broken) * all, 0.0f);
-}
-
-Band bandOf(const Int &queries, const Int &keys) {
-  return {.queries = queries, .keys = keys, .offset = keys - queries, .left = {}, .right = Int(-1)};
 }
 
 template <class T>
@@ -99,16 +138,16 @@ Kernel stickBreaking{"stick_breaking_attention",
                        const int m = config.m, n = config.n, width = config.width;
                        const Int block = blockwise::queryBlock();
                        auto head = program_id(1), batch = program_id(2);
-                       const Band band = bandOf(q.extent(2), k.extent(2));
+                       const Order order(q.extent(2), k.extent(2));
                        const auto keyTiles = k.at(batch, head / groups).tile(n, width);
                        const auto valueTiles = v.at(batch, head / groups).tile(n, width);
                        const auto query = q.at(batch, head).tile(m, width).load(block, 0);
                        auto later = zeros<float>(m);
                        auto output = zeros<float>(m, width);
-                       const Int blocks = band.keyBlocks(block * m, m, n).end;
+                       const Int blocks = order.keyBlocks(block * m, m, n);
                        for (auto step : range(0, blocks, {.warp_specialize = config.warps == 8})) {
                          const Int at = blocks - 1 - step;
-                         const BandBlock here{band, block * m, m, at * n, n};
+                         const OrderedBlock here{order, block * m, m, at * n, n};
                          const Breaks breaks(scoresOf<T>(query, keyTiles.load(at, 0), scale, here));
                          const auto weights = weightsOf(breaks, expand(later, 1), 1);
                          output =
@@ -131,14 +170,14 @@ Kernel stickBreakingQueries{
       const int m = config.m, n = config.n, width = config.width;
       const Int block = blockwise::queryBlock();
       auto head = program_id(1), batch = program_id(2);
-      const Band band = bandOf(q.extent(2), k.extent(2));
+      const Order order(q.extent(2), k.extent(2));
       const auto keyTiles = k.at(batch, head / groups).tile(n, width);
       const auto valueTiles = v.at(batch, head / groups).tile(n, width);
       const auto query = q.at(batch, head).tile(m, width).load(block, 0);
       const auto laterTiles = laters.at(batch, head).tile(1, m);
       const auto earlierTiles = earliers.at(batch, head).tile(1, m);
-      const Int blocks = band.keyBlocks(block * m, m, n).end;
-      auto blockOf = [&](const Int &at) { return BandBlock{band, block * m, m, at * n, n}; };
+      const Int blocks = order.keyBlocks(block * m, m, n);
+      auto blockOf = [&](const Int &at) { return OrderedBlock{order, block * m, m, at * n, n}; };
 
       auto later = zeros<float>(m);
       for (auto step : range(0, blocks)) {
@@ -155,7 +194,7 @@ Kernel stickBreakingQueries{
       const auto slope = dO.at(batch, head).tile(m, width).load(block, 0);
       auto total = zeros<float>(m, width);
       for (auto at : range(0, blocks)) {
-        const BandBlock here = blockOf(at);
+        const OrderedBlock here = blockOf(at);
         const auto keys = keyTiles.load(at, 0);
         const Breaks breaks(scoresOf<T>(query, keys, scale, here));
         const auto weights = weightsOf(breaks, reshape(laterTiles.load(at, block), m, 1), 1);
@@ -178,16 +217,16 @@ Kernel stickBreakingKeys{
        Int groups, Float scale, const StickConfig &config) {
       const int m = config.m, n = config.n, width = config.width;
       auto block = program_id(0), kvHead = program_id(1), batch = program_id(2);
-      const Band band = bandOf(q.extent(2), k.extent(2));
+      const Order order(q.extent(2), k.extent(2));
       const auto keys = k.at(batch, kvHead).tile(n, width).load(block, 0);
       const auto values = v.at(batch, kvHead).tile(n, width).load(block, 0);
-      const Band::Range seen = band.queryBlocks(block * n, n, m);
+      const Int first = order.queryBlock(block * n, m), end = cdiv(order.queries, m);
       auto keyTotal = zeros<float>(n, width), valueTotal = zeros<float>(n, width);
       for (auto head : range(kvHead * groups, (kvHead + 1) * groups)) {
         const auto queryTiles = q.at(batch, head).tile(m, width);
         const auto slopeTiles = dO.at(batch, head).tile(m, width);
-        for (auto step : range(seen.first, seen.end)) {
-          const BandBlock here{band, step * m, m, block * n, n, true, true};
+        for (auto step : range(first, end)) {
+          const OrderedBlock here{order, step * m, m, block * n, n, true};
           const auto queries = queryTiles.load(step, 0), slope = slopeTiles.load(step, 0);
           const Breaks breaks(scoresOf<T>(keys, queries, scale, here));
           const auto later = laters.at(batch, head).tile(1, m).load(block, step);

@@ -4,6 +4,7 @@
 #include "kernels/calls/Slice.h"
 #include "kernels/serving/Merge.h"
 #include <algorithm>
+#include <sectile/library.h>
 
 namespace sectile {
 
@@ -42,6 +43,28 @@ inline Kernel assignPart{
           .tile(m, width)
           .store(rows, 0, cast<To>(from.at(batch, head).tile(m, width).load(rows, 0)));
     }};
+
+// A call of attention on a part of the queries and of the keys, and of its gradients.
+inline KernelOptions ringOptions(bool causal, const std::string &scale) {
+  KernelOptions values{{"causal", causal ? "true" : "false"}};
+  if (!scale.empty())
+    values["scale"] = scale;
+  return values;
+}
+template <class T>
+NamedTensors ringInputs(const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
+                        const Slice &queries, const Slice &keys) {
+  return {{"q", cut(q, 2, queries)}, {"k", cut(k, 2, keys)}, {"v", cut(v, 2, keys)}};
+}
+template <class T>
+NamedTensors ringInputs(const Tensor<T, 4> &q, const Tensor<T, 4> &k, const Tensor<T, 4> &v,
+                        const Tensor<T, 4> &o, const Tensor<float, 3> &lse, const Tensor<T, 4> &dO,
+                        const Slice &queries, const Slice &keys) {
+  NamedTensors inputs = ringInputs(q, k, v, queries, keys);
+  inputs.insert(
+      {{"o", cut(o, 2, queries)}, {"lse", cut(lse, 2, queries)}, {"do", cut(dO, 2, queries)}});
+  return inputs;
+}
 
 // Launches one of these by `launch(kernel, grid, arguments...)`, over all rows of `to`.
 template <class Launch, class Kernel, class To, class... From>

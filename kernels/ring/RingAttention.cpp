@@ -6,10 +6,9 @@
 #include "kernels/calls/Use.h"
 #include "kernels/references/HostArray.h"
 #include "kernels/ring/Accumulate.h"
-#include <cstdio>
 #include <limits>
-#include <sectile/library.h>
 #include <sectile/ring_attention.h>
+#include <sectile/typed_call.h>
 
 using namespace sectile;
 
@@ -106,13 +105,7 @@ private:
   }
   Tensor<T, 4> dense(const Tensor<T, 4> &tensor) const;
   KernelOptions optionsFor(const Part &part) const {
-    KernelOptions values{{"causal", part.causal ? "true" : "false"}};
-    if (options.scale) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.17g", *options.scale);
-      values["scale"] = text;
-    }
-    return values;
+    return ringOptions(part.causal, options.scale ? sectile::detail::wordOf(*options.scale) : "");
   }
   int owner(int step) const { return (rank - step + 2 * size) % size; }
   int next() const { return (rank + 1) % size; }
@@ -204,11 +197,9 @@ template <class T> RingAttention<T> Ring<T>::forward(const std::optional<RingAtt
     if (const std::optional<Part> part = partOf(owner(step))) {
       const auto to = cut(sum, 2, part->queries);
       const auto found = allocate<float, 4>(device, to.extents());
-      const NamedTensors results = run_kernel(stream, "attention",
-                                              {{"q", cut(q, 2, part->queries)},
-                                               {"k", cut(here.k, 2, part->keys)},
-                                               {"v", cut(here.v, 2, part->keys)}},
-                                              optionsFor(*part), {{"o", found}});
+      const NamedTensors results =
+          run_kernel(stream, "attention", ringInputs(q, here.k, here.v, part->queries, part->keys),
+                     optionsFor(*part), {{"o", found}});
       rows(mergePart, to, cut(result.lse, 2, part->queries), found,
            results.at("lse").template as<float, 3>());
     }
@@ -253,15 +244,10 @@ RingAttentionGradients<T> Ring<T>::backward(const RingAttention<T> &result,
       for (const auto &to :
            {cut(dq, 2, part->queries), cut(sums.k, 2, part->keys), cut(sums.v, 2, part->keys)})
         found.push_back({to, allocate<float, 4>(device, to.extents())});
-      run_kernel(stream, "attention_backward",
-                 {{"q", cut(q, 2, part->queries)},
-                  {"k", cut(here.k, 2, part->keys)},
-                  {"v", cut(here.v, 2, part->keys)},
-                  {"o", cut(result.o, 2, part->queries)},
-                  {"lse", cut(result.lse, 2, part->queries)},
-                  {"do", cut(gradient, 2, part->queries)}},
-                 optionsFor(*part),
-                 {{"dq", found[0].part}, {"dk", found[1].part}, {"dv", found[2].part}});
+      run_kernel(
+          stream, "attention_backward",
+          ringInputs(q, here.k, here.v, result.o, result.lse, gradient, part->queries, part->keys),
+          optionsFor(*part), {{"dq", found[0].part}, {"dk", found[1].part}, {"dv", found[2].part}});
     }
     if (sumsTransfer)
       sumsTransfer->wait(stream);

@@ -3,11 +3,9 @@
 // Refused: slices outside 1 to 64, what attention refuses, and in causal order Sq that is not Sk.
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"
-#include "kernels/attention/References.h"
 #include "kernels/calls/Use.h"
 #include "kernels/ring/Accumulate.h"
 #include "kernels/ring/Family.h"
-#include <cstdio>
 
 using namespace sectile;
 
@@ -16,13 +14,8 @@ namespace {
 class Slices {
 public:
   explicit Slices(const Invocation &call)
-      : count(call.options.integer("slices")), causal(call.options.flag("causal")) {
-    if (call.options.given("scale")) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.17g", call.options.number("scale"));
-      scale = text;
-    }
-  }
+      : count(call.options.integer("slices")), causal(call.options.flag("causal")),
+        scale(call.options.choice("scale")) {}
 
   // What one process has of an axis.
   Slice of(std::int64_t process, std::int64_t total) const {
@@ -38,17 +31,14 @@ public:
           step(process, owner, i == 0);
   }
   KernelOptions options(std::int64_t process, std::int64_t owner) const {
-    KernelOptions values{{"causal", causal && owner == process ? "true" : "false"}};
-    if (!scale.empty())
-      values["scale"] = scale;
-    return values;
+    return ringOptions(causal && owner == process, scale);
   }
 
   const std::int64_t count;
 
 private:
   const bool causal;
-  std::string scale;
+  const std::string scale; // empty: of the widths
 };
 
 // What both directions have in common with the attention kernel of this specification.
@@ -95,9 +85,8 @@ template <class T> void forward(Use &use) {
     const auto logs = cut(lse, 2, queries);
     const auto part = first ? to : cut(partO, 2, queries);
     const auto partLogs = first ? logs : cut(partLse, 2, queries);
-    use.run("attention",
-            {{"q", cut(q, 2, queries)}, {"k", cut(k, 2, keys)}, {"v", cut(v, 2, keys)}},
-            slices.options(process, owner), {{"o", part}, {"lse", partLogs}}, use.config);
+    use.run("attention", ringInputs(q, k, v, queries, keys), slices.options(process, owner),
+            {{"o", part}, {"lse", partLogs}}, use.config);
     if (!first)
       eachRow(use, mergePart, to, logs, part, partLogs);
   });
@@ -119,13 +108,7 @@ template <class T> void backward(Use &use) {
     const Slice queries = slices.of(process, q.extent(2)), keys = slices.of(owner, k.extent(2));
     const auto found = [&](const Tensor<float, 4> &sums, const Tensor<float, 4> &part,
                            const Slice &slice) { return cut(first ? sums : part, 2, slice); };
-    use.run("attention_backward",
-            {{"q", cut(q, 2, queries)},
-             {"k", cut(k, 2, keys)},
-             {"v", cut(v, 2, keys)},
-             {"o", cut(o, 2, queries)},
-             {"lse", cut(lse, 2, queries)},
-             {"do", cut(dO, 2, queries)}},
+    use.run("attention_backward", ringInputs(q, k, v, o, lse, dO, queries, keys),
             slices.options(process, owner),
             {{"dq", found(dq, partQ, queries)},
              {"dk", found(dk, partK, keys)},
@@ -147,7 +130,6 @@ template <class T> void backward(Use &use) {
 KernelSpec sectile::ringAttentionSpec() {
   KernelSpec spec = sliced(attentionSpec());
   spec.summary = "attention over slices of a sequence, as the processes of a ring do it";
-  spec.reference = forwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { forward<T>(use); });
   };
@@ -157,7 +139,6 @@ KernelSpec sectile::ringAttentionSpec() {
 KernelSpec sectile::ringAttentionBackwardSpec() {
   KernelSpec spec = sliced(attentionBackwardSpec());
   spec.summary = "the gradients of ring_attention, summed slice by slice";
-  spec.reference = backwardReference(attentionSettings);
   spec.apply = [](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) { backward<T>(use); });
   };

@@ -4,7 +4,7 @@
 // holds; where no part counts o is 0. D beyond 1024 is refused.
 #include "kernels/attention/Options.h"
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/references/Sample.h"
+#include "kernels/references/Draw.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Merge.h"
 #include "kernels/serving/References.h"
@@ -20,12 +20,11 @@ KernelSpec sectile::attentionMergeSpec() {
       {{"partial_o: [P, B, Hq, Sq, D] f16|bf16|f32", "attention over each part; D from 1 to 1024"},
        {"partial_lse: [P, B, Hq, Sq] f32",
         "their logarithms of sums; -inf: this part counts nothing, whatever partial_o holds",
-        {.sample =
-             [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-               // As of parts of quite different weight, some of which saw nothing.
-               std::normal_distribution<double> normal(2, 3);
-               fillDrawn(array, [&] { return random() % 5 == 0 ? -INFINITY : normal(random); });
-             }}},
+        // As of parts of quite different weight, some of which saw nothing.
+        {.sample = sampleEach([](const Invocation &, auto &random) {
+           std::normal_distribution<double> normal(2, 3);
+           return random() % 5 == 0 ? -INFINITY : normal(random);
+         })}},
        {"-> o: [B, Hq, Sq, D] like partial_o",
         "sum of exp(partial_lse - lse) * partial_o; 0 where no part counts"},
        {"-> lse: [B, Hq, Sq] f32",

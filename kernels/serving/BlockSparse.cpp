@@ -43,7 +43,9 @@ public:
   ListedOptions(const BlockSparseConfig &config, const BlockSparseOptions<T> &of)
       : config(config), present(of.present), options(config, of.given) {}
 
-  flash::Modifier modifier() const { return options.modifier(); }
+  flash::ScoreRules rules(const flash::Numbers &launched) const {
+    return {launched, options.modifier(), *this};
+  }
 
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {
     return options.keysOf(sequence, query);
@@ -171,13 +173,9 @@ KernelSpec withBlocks(KernelSpec spec) {
   for (const MaskAxis &each : maskAxes)
     spec.add_options({{each.option + std::string(": integer = 64 e.g. 16, 128"),
                        each.blocks + std::string(" of a block of the mask, a multiple of 16")}});
-  spec.add_arguments(
-      {{"block_mask: [1|B, 1|Hq, Mq, Mk] bool",
-        "true where a block of queries sees a block of keys",
-        {.sample = [](const Invocation &, HostArray &array, std::mt19937_64 &random) {
-          for (bool &present : array.as<bool>())
-            present = random() % 2 == 0;
-        }}}});
+  spec.add_arguments({{"block_mask: [1|B, 1|Hq, Mq, Mk] bool",
+                       "true where a block of queries sees a block of keys",
+                       {.sample = sampleIntegers(0, 1)}}});
   std::rotate(spec.arguments.begin() + 3, spec.arguments.end() - 1,
               spec.arguments.end()); // behind v
   spec.small["Sq"] = 150;

@@ -7,7 +7,6 @@
 // option `scale`, because models differ in it; latents outside 16 to 512 columns and others outside
 // 1 to 128; rows of bytes whose latent is no multiple of 128; what attention_cached refuses.
 #include "kernels/serving/Latent.h"
-#include "kernels/attention/PackedHeads.h"
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/references/Sample.h"
 #include "kernels/serving/Family.h"
@@ -74,28 +73,15 @@ void sampleRows(const Invocation &call, HostArray &array, std::mt19937_64 &rando
   }
 }
 
-// Slots of the cache, one in eight left out.
-void sampleIndices(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto slots = static_cast<std::uint64_t>(call.extent("blocks") * call.extent("page"));
-  for (std::int32_t &slot : array.as<std::int32_t>())
-    slot = slots == 0 || random() % 8 == 0 ? -1 : static_cast<std::int32_t>(random() % slots);
-}
-void sampleCounts(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  for (std::int32_t &count : array.as<std::int32_t>())
-    count =
-        static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(call.extent("topk") + 1));
-}
-
 void check(const Invocation &call) {
   const std::int64_t width = call.extent("D"), latent = latentOf(call), rest = width - latent,
-                     page = call.extent("page"), stored = call.extent("Dc");
+                     stored = call.extent("Dc");
   const DType cache = call.dtype("cache"), q = call.dtype("q");
   if (latent < 16 || latent > 512 || rest < 1 || rest > 128)
     refuse(call, "D is ", width, " with latents of ", latent,
            ", but a latent has 16 to 512 columns, and 1 to 128 follow it (see the "
            "option 'latent')");
-  if (page < 1 || page > 256)
-    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
+  serving::checkPage(call);
   const bool coded = isGrouped(call) || cache == DType::float8_e4m3;
   if (coded ? q == DType::float32 : cache != q)
     refuse(call, "cache is ", name_of(cache), ", but q is ", name_of(q),
@@ -116,9 +102,7 @@ void check(const Invocation &call) {
            toString(strides));
   if (isListed(call))
     return;
-  if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for ", call.extent("max") * page,
-           " keys of a sequence, but that must be less than ", most);
+  serving::checkRoom(call, call.extent("page"));
   checkQueries(call);
 }
 
@@ -148,8 +132,7 @@ KernelSpec latentSpec(bool listed, const std::vector<ArgumentRow> &keys,
   spec.add_arguments(more);
   spec.add_arguments(
       {{"-> o: [" + tokens + ", Hq, Dv] like q", "sums of latents; 0 where a query sees no key"},
-       {"-> lse: [" + tokens + ", Hq] f32",
-        "natural logarithm of the sum of exponentials, that of the sinks included"}});
+       serving::logarithmsArgument(tokens)});
   spec.add_options(
       {{"scale: number e.g. 0.0722, 0.1",
         "of the scores: must be given, as models differ (1/sqrt(192) for DeepSeek-V2, times a "
@@ -287,35 +270,14 @@ Config latentDefaults(const Invocation &call, const std::string &target, std::in
 } // namespace
 
 KernelSpec sectile::latentDecodeSpec() {
-  KernelSpec spec = latentSpec(
-      false,
-      {{"context_lens: [S] i32",
-        "keys of each sequence, 0 to max * page",
-        {.sample = serving::sampleLengths}},
-       {"block_tables: [S, max] i32",
-        "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
-        "visible key may be anything",
-        {.sample = serving::sampleTables}}},
-      {{"cu_seqlens_q?: [ends] i32",
-        "[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 of q; begins "
-        "with 0, never falls, ends with T; left out: each has T / S",
-        {.sample = serving::sampleEnds}},
-       {"plan?: [parts, 4] i32", "of paged_plan: into which parts keys are split among programs"}});
+  KernelSpec spec = latentSpec(false, {serving::lengthsArgument, serving::tablesArgument},
+                               {serving::startsArgument(/*optional=*/true), serving::planArgument});
   spec.name = "latent_decode";
   spec.summary = "attention over a cache of latents (MLA) in pages";
-  spec.add_options(
-      {{"causal: flag = true", "query i of n sees key j where j <= i + context_len - n"},
-       {"max_queries: integer = 1073741823 e.g. 100000",
-        "the most tokens that a sequence has in q, if fewer than T: with cu_seqlens_q and a plan, "
-        "results of parts have memory and programs for so many"}});
+  spec.add_options({serving::causalOption, serving::maxQueriesOption});
   spec.typical.insert({{"T", 32}, {"max", 64}, {"parts", 64}});
-  spec.small.insert({{"T", 6}, {"max", 4}, {"parts", 7}});
-  spec.batch.push_back("parts");
-  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
-    if (isPlanned(call))
-      inputs[call.index("plan")] =
-          planReference(inputs[call.index("context_lens")], call.extent("parts"));
-  };
+  spec.small.insert({{"T", 6}, {"max", 4}});
+  serving::addPlans(spec);
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkQueryNumbers(call, inputs);
     checkPagedContents(call, inputs[2], inputs[3], settingsOf(call, inputs));
@@ -344,10 +306,15 @@ KernelSpec sectile::latentSparseSpec() {
       {{"indices: [S, topk] i32",
         "the keys of each query, in any order: row slot % page of block slot / page of the cache; "
         "negative ones are left out",
-        {.sample = sampleIndices}}},
+        {.sample = sampleEach([](const Invocation &call, auto &random) {
+           const std::int64_t slots = call.extent("blocks") * call.extent("page");
+           return slots == 0 || random() % 8 == 0 ? -1 : drawBelow(random, slots);
+         })}}},
       {{"lengths?: [S] i32",
         "how many of a query's indices count, 0 to topk; left out: all",
-        {.sample = sampleCounts}}});
+        {.sample = sampleEach([](const Invocation &call, auto &random) {
+           return drawBelow(random, call.extent("topk") + 1);
+         })}}});
   spec.name = "latent_sparse";
   spec.summary = "attention over chosen rows of a cache of latents (MLA)";
   spec.typical.insert({{"topk", 2048}});

@@ -55,13 +55,11 @@ void serving::traceLatent(const LatentConfig &config, const LatentTensors<T, C, 
   const RowBlock &at = work.rows;
   const flash::Erased<flash::Causal> causal{flash::Causal()};
   const flash::Erased<flash::Everything> everything{flash::Everything()};
-  const Scores scores{
-      .config = config,
-      .sequence = {at.sequence, 0, at.queries, work.keys, at.query},
-      .numbers = numbers,
-      .modifier = {},
-      .visibility = config.causal ? static_cast<const flash::AnyVisibility &>(causal) : everything,
-      .coarse = sizeof(T) == 2};
+  const Scores scores =
+      scoresOf<T>(config, {at.sequence, 0, at.queries, work.keys, at.query},
+                  {numbers,
+                   {},
+                   config.causal ? static_cast<const flash::AnyVisibility &>(causal) : everything});
   const auto table = tables.at(at.sequence);
   const PackedBlockRows rows(config, at.block, at.queries);
   // The heads, and the sequence's tokens.

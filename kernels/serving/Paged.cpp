@@ -17,8 +17,8 @@ using namespace sectile;
 using flash::detail::Launch;
 
 namespace {
-void checkRoom(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
-               std::int64_t most, const std::string &what) {
+void checkTokens(const Invocation &call, std::int64_t sequence, std::int64_t tokens,
+                 std::int64_t most, const std::string &what) {
   if (tokens > most)
     refuse(call, "sequence ", sequence, " has ", tokens, " tokens in q, but ", what, " ", most);
 }
@@ -42,12 +42,16 @@ void sectile::checkSequences(const Invocation &call) {
                "plan has " + std::to_string(call.extent("parts")) + " rows");
   if (!isPacked(call))
     return;
+  serving::checkStarts(call);
+  if (call.extent("S") == 0 && call.extent("T") != 0)
+    refuse(call, "q has tokens, but there is no sequence");
+}
+
+void serving::checkStarts(const Invocation &call) {
   if (call.extent("ends") != call.extent("S") + 1)
     refuse(call, "cu_seqlens_q has ", call.extent("ends"),
            " numbers, but must have one more than the ", call.extent("S"),
            " sequences of context_lens");
-  if (call.extent("S") == 0 && call.extent("T") != 0)
-    refuse(call, "q has tokens, but there is no sequence");
 }
 
 void sectile::checkQueries(const Invocation &call) {
@@ -70,36 +74,82 @@ void sectile::checkQueryNumbers(const Invocation &call, std::span<const HostArra
   checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
   const auto bounds = inputs[call.index("cu_seqlens_q")].as<std::int32_t>();
   for (std::size_t s = 0; s + 1 < bounds.size(); ++s)
-    checkRoom(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s],
-              call.options.integer("max_queries"), "option 'max_queries' is");
-}
-
-void serving::sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const std::int64_t most = call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
-  for (std::int32_t &length : array.as<std::int32_t>())
-    length = static_cast<std::int32_t>(
-        most - static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most / 2 + 1)));
-}
-
-void serving::sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto blocks = static_cast<std::uint64_t>(call.extent("blocks"));
-  for (std::int32_t &block : array.as<std::int32_t>())
-    block = blocks ? static_cast<std::int32_t>(random() % blocks) : -1;
+    checkTokens(call, static_cast<std::int64_t>(s), bounds[s + 1] - bounds[s],
+                call.options.integer("max_queries"), "option 'max_queries' is");
 }
 
 // Chunks of about one length.
-void serving::sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+static void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const std::int64_t tokens = call.extent("T"), sequences = call.extent("ends") - 1;
-  auto ends = array.as<std::int32_t>();
-  for (std::int64_t s = 0; s <= sequences; ++s) {
-    const std::int64_t even = sequences ? tokens * s / sequences : 0;
-    const std::int64_t off =
-        s == 0 || s == sequences
-            ? 0
-            : static_cast<std::int64_t>(random() %
-                                        static_cast<std::uint64_t>(tokens / (2 * sequences) + 1));
-    ends[static_cast<std::size_t>(s)] = static_cast<std::int32_t>(even + off);
-  }
+  std::vector<double> ends;
+  for (std::int64_t s = 0; s <= sequences; ++s)
+    ends.push_back(static_cast<double>(s == 0 ? 0
+                                       : s == sequences
+                                           ? tokens
+                                           : tokens * s / sequences +
+                                                 drawBelow(random, tokens / (2 * sequences) + 1)));
+  array.assign(ends);
+}
+
+const ArgumentRow serving::lengthsArgument{
+    "context_lens: [S] i32",
+    "keys of each sequence, 0 to max * page",
+    {.sample = sampleEach([](const Invocation &call, auto &random) {
+       const std::int64_t most =
+           call.extent("blocks") ? call.extent("page") * call.extent("max") : 0;
+       return most - drawBelow(random, most / 2 + 1);
+     })}};
+const ArgumentRow serving::tablesArgument{
+    "block_tables: [S, max] i32",
+    "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
+    "visible key may be anything",
+    {.sample = sampleEach([](const Invocation &call, auto &random) {
+       const std::int64_t blocks = call.extent("blocks");
+       return blocks ? drawBelow(random, blocks) : -1;
+     })}};
+const ArgumentRow serving::planArgument{
+    "plan?: [parts, 4] i32", "of paged_plan: into which parts keys are split among programs"};
+
+ArgumentRow serving::startsArgument(bool optional) {
+  return {std::string("cu_seqlens_q") + (optional ? "?" : "") + ": [ends] i32",
+          std::string("[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 "
+                      "of q; begins with 0, never falls, ends with T") +
+              (optional ? "; left out: each has T / S" : ""),
+          {.sample = sampleEnds}};
+}
+
+ArgumentRow serving::logarithmsArgument(const std::string &tokens) {
+  return {"-> lse: [" + tokens + ", Hq] f32",
+          "natural logarithm of the sum of exponentials, that of the sinks included"};
+}
+
+const OptionRow serving::causalOption{"causal: flag = true",
+                                      "query i of n sees key j where j <= i + context_len - n"};
+const OptionRow serving::maxQueriesOption{
+    "max_queries: integer = 1073741823 e.g. 100000",
+    "the most tokens that a sequence has in q, if fewer than T: with cu_seqlens_q and a plan, "
+    "results of parts have memory and programs for so many"};
+
+void serving::addPlans(KernelSpec &spec) {
+  spec.typical.insert({"parts", 80});
+  spec.small["parts"] = 7;
+  spec.batch.push_back("parts");
+  spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
+    if (isPlanned(call))
+      inputs[call.index("plan")] =
+          planReference(inputs[call.index("context_lens")], call.extent("parts"));
+  };
+}
+
+void serving::checkPage(const Invocation &call) {
+  if (const std::int64_t page = call.extent("page"); page < 1 || page > 256)
+    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
+}
+
+void serving::checkRoom(const Invocation &call, std::int64_t page) {
+  if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
+    refuse(call, "block_tables has room for ", call.extent("max") * page,
+           " keys of a sequence, but that must be less than ", most);
 }
 
 namespace {
@@ -149,14 +199,15 @@ private:
 };
 
 template <class T, class C, class Out>
-Kernel pagedAttention{"paged_attention", [](flash::PagedTensors<T, C, Out> tensors,
-                                            flash::Numbers numbers, blockwise::OptionNumbers window,
-                                            PagedLimits limits, const PagedOptionConfig &config) {
-                        const blockwise::OptionScores options(config, window, View<const T, 4>(),
-                                                              View<const bool, 4>());
-                        flash::tracePages<T>(config, config, tensors, numbers, options.modifier(),
-                                             PagedVisibility(options, limits, config));
-                      }};
+Kernel pagedAttention{
+    "paged_attention",
+    [](flash::PagedTensors<T, C, Out> tensors, flash::Numbers numbers,
+       blockwise::OptionNumbers window, PagedLimits limits, const PagedOptionConfig &config) {
+      const blockwise::OptionScores options(config, window, View<const T, 4>(),
+                                            View<const bool, 4>());
+      flash::tracePages(config, config, tensors,
+                        {numbers, options.modifier(), PagedVisibility(options, limits, config)});
+    }};
 
 // Numbers of a cache: quantised ones are as large as their type has them.
 void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
@@ -166,16 +217,10 @@ void sampleCache(const Invocation &call, HostArray &array, std::mt19937_64 &rand
     byte = static_cast<std::byte>(random());
 }
 
-// Any bits: trees are some of these.
-void sampleTree(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  for (std::int32_t &bits : array.as<std::int32_t>())
-    bits = static_cast<std::int32_t>(random());
-}
-
 bool isPairs(const Invocation &call) { return call.dtype("k_cache") == DType::uint8; }
 
 void checkBits(const Invocation &call, std::int64_t sequence, std::int64_t tokens) {
-  checkRoom(call, sequence, tokens, 32 * call.extent("words"), "the bits of a row of tree are");
+  checkTokens(call, sequence, tokens, 32 * call.extent("words"), "the bits of a row of tree are");
 }
 
 void checkCached(const Invocation &call) {
@@ -188,12 +233,9 @@ void checkCached(const Invocation &call) {
 
 void check(const Invocation &call) {
   checkHeads(call, "q", "the caches", {"D"});
-  const std::int64_t d = call.extent("D"), stored = call.extent("Dc"), page = call.extent("page");
-  if (page < 1 || page > 256)
-    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
-  if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for ", call.extent("max") * page,
-           " keys of a sequence, but that must be less than ", most);
+  const std::int64_t d = call.extent("D"), stored = call.extent("Dc");
+  serving::checkPage(call);
+  serving::checkRoom(call, call.extent("page"));
   const DType cache = call.dtype("k_cache");
   const bool plain = cache == DType::float16 || cache == DType::bfloat16 || cache == DType::float32;
   if (plain && cache != call.dtype("q"))
@@ -246,56 +288,42 @@ KernelSpec sectile::pagedSpec(Paged kind) {
         "bits (-8 to 7, the first in the low half), Dc = D/2",
         {.sample = sampleCache}},
        {"v_cache: [blocks, Hkv, page, Dc] like k_cache", "values alike", {.sample = sampleCache}},
-       {"context_lens: [S] i32",
-        "keys of each sequence, 0 to max * page",
-        {.sample = serving::sampleLengths}},
-       {"block_tables: [S, max] i32",
-        "key j of sequence s is in block block_tables[s, j / page]; entries of pages that hold no "
-        "visible key may be anything",
-        {.sample = serving::sampleTables}},
+       serving::lengthsArgument,
+       serving::tablesArgument,
        sinksArgument});
   for (const std::string cache : {"k", "v"})
     spec.add_arguments({{cache + "_scale?: [1|blocks, Hkv] f32",
                          "what the numbers of " + cache + "_cache are multiplied by",
                          {.sample = sampleUniform(0.01, 0.03)}}});
   if (!single)
-    spec.add_arguments(
-        {{std::string("cu_seqlens_q") + (cached ? "?" : "") + ": [ends] i32",
-          std::string("[S + 1]: sequence s has tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1 "
-                      "of q; begins with 0, never falls, ends with T") +
-              (cached ? "; left out: each has T / S" : ""),
-          {.sample = serving::sampleEnds}}});
+    spec.add_arguments({serving::startsArgument(cached)});
   if (cached)
     spec.add_arguments(
         {{"tree?: [T, words] i32",
           "of the tokens' last n keys, where n tokens of a sequence are in q, token t sees key j "
           "only if bit j % 32 of tree[t, j / 32] is set",
-          {.sample = sampleTree}}});
+          // Any bits: trees are some of these.
+          {.sample = sampleEach([](const Invocation &, auto &random) {
+             return static_cast<std::int32_t>(random());
+           })}}});
   if (kind != Paged::prefill)
-    spec.add_arguments({{"plan?: [parts, 4] i32",
-                         "of paged_plan: into which parts keys are split among programs"}});
-  spec.add_arguments(
-      {{"-> o" + queries + "like q",
-        single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
-       {"-> lse: [" + tokens + ", Hq] f32",
-        "natural logarithm of the sum of exponentials, that of the sinks included"}});
+    spec.add_arguments({serving::planArgument});
+  spec.add_arguments({{"-> o" + queries + "like q",
+                       single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
+                      serving::logarithmsArgument(tokens)});
   if (!single)
-    spec.add_options(
-        {{"causal: flag = true", "query i of n sees key j where j <= i + context_len - n"}});
+    spec.add_options({serving::causalOption});
   spec.add_options(
       {scaleOption,
        {"softcap: number = 0 e.g. 1.5", "c: scaled scores s become c tanh(s / c); 0: they do not"},
        {"window_left: integer = -1 e.g. 0, 9",
         "a query sees itself and so many keys before it; -1: all"}});
   if (cached)
-    spec.add_options(
-        {{"window_right: integer = -1 e.g. 0, 3",
-          "a query sees so many keys behind it, if not causal; -1: all"},
-         {"chunk: integer = 0 e.g. 7, 64",
-          "a query sees keys of its own chunk of so many positions; 0: all"},
-         {"max_queries: integer = 1073741823 e.g. 100000",
-          "the most tokens that a sequence has in q, if fewer than T: with cu_seqlens_q and a "
-          "plan, results of parts have memory and programs for so many"}});
+    spec.add_options({{"window_right: integer = -1 e.g. 0, 3",
+                       "a query sees so many keys behind it, if not causal; -1: all"},
+                      {"chunk: integer = 0 e.g. 7, 64",
+                       "a query sees keys of its own chunk of so many positions; 0: all"},
+                      serving::maxQueriesOption});
   spec.typical = {{"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"S", single ? 16 : 8},
                   {"blocks", 4096}, {"page", 16}, {"max", 256}, {"R", 1}};
   spec.small = {{"Hq", 4},      {"Hkv", 2},   {"D", 32},  {"S", 3},
@@ -304,16 +332,8 @@ KernelSpec sectile::pagedSpec(Paged kind) {
     spec.typical["T"] = cached ? 64 : 4096;
     spec.small["T"] = cached ? 15 : 40;
   }
-  if (kind != Paged::prefill) {
-    spec.typical["parts"] = 80;
-    spec.small["parts"] = 7;
-    spec.batch.push_back("parts");
-    spec.sample_dependent = [](const Invocation &call, std::span<HostArray> inputs) {
-      if (isPlanned(call))
-        inputs[call.index("plan")] =
-            planReference(inputs[call.index("context_lens")], call.extent("parts"));
-    };
-  }
+  if (kind != Paged::prefill)
+    serving::addPlans(spec);
   spec.follow = [single, cached](Invocation &call) {
     call.extents["Dc"] = call.extent("D") / (isPairs(call) ? 2 : 1);
     if (cached)
@@ -342,27 +362,9 @@ KernelSpec sectile::pagedSpec(Paged kind) {
   return spec;
 }
 
-std::int64_t sectile::pagedKeys(const Invocation &call, const std::string &target) {
-  const bool wide = call.dtype("q") == DType::float32;
-  const bool large = call.extent("D") > 128 || wide || !hasMatrixUnits(target, call.dtype("q"));
-  return call.extent("D") > 128 && wide ? 16 : large ? 32 : 64;
-}
-
-std::int64_t sectile::pagedWarps(const std::string &target, DType dtype, std::int64_t m) {
-  const bool units = hasMatrixUnits(target, dtype) && dtype != DType::float32;
-  return units ? m / 16 : 4;
-}
-
 bool sectile::hasWholeSteps(const Invocation &call, std::int64_t n) {
   return call.extent("page") % n == 0 && call.dtype("k_cache") == call.dtype("q") &&
          !call.has("k_scale") && !call.has("v_scale");
-}
-
-bool sectile::pagedFits(const Invocation &call, const std::string &target, const Config &config) {
-  const std::int64_t threads = config.at("warps") * warpSize(target);
-  const std::int64_t width = paddedWidth(call.extent("D"));
-  const std::int64_t m = config.at("m"), n = config.at("n");
-  return (m * (n + width) + n * width) / threads <= 192;
 }
 
 void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,

@@ -14,14 +14,8 @@ KernelSpec pagedSpec(Paged kind);
 // Fields of their configuration. A program's rows are what `rows` says; keys are split into parts,
 // or not.
 std::vector<ConfigSpec> pagedFields(const char *rows, bool inParts);
-// Keys of one step that suit this width and dtype.
-std::int64_t pagedKeys(const Invocation &call, const std::string &target);
-// Matrix instructions want 16 rows to a warp: with fewer, warps share rows and must exchange them.
-std::int64_t pagedWarps(const std::string &target, DType dtype, std::int64_t m);
 // Whether pages have whole steps of n keys, as they are multiplied.
 bool hasWholeSteps(const Invocation &call, std::int64_t n);
-// Whether scores and outputs of one thread stay in registers.
-bool pagedFits(const Invocation &call, const std::string &target, const Config &config);
 
 // Whether sequences have as many queries as cu_seqlens_q says, and whether there is a plan.
 bool isPacked(const Invocation &call);
@@ -35,10 +29,17 @@ void checkQueries(const Invocation &call);
 void checkQueryNumbers(const Invocation &call, std::span<const HostArray> inputs);
 
 namespace serving {
-// For ArgumentSpec::sample: context_lens, block_tables, cu_seqlens_q.
-void sampleLengths(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-void sampleTables(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-void sampleEnds(const Invocation &call, HostArray &array, std::mt19937_64 &random);
+// Arguments and options that kernels over pages share.
+extern const ArgumentRow lengthsArgument, tablesArgument, planArgument;
+ArgumentRow startsArgument(bool optional);
+ArgumentRow logarithmsArgument(const std::string &tokens);
+extern const OptionRow causalOption, maxQueriesOption;
+// The axis and the contents of plans.
+void addPlans(KernelSpec &spec);
+// How many keys a page has, and a table room for; how many numbers cu_seqlens_q has.
+void checkPage(const Invocation &call);
+void checkRoom(const Invocation &call, std::int64_t page);
+void checkStarts(const Invocation &call);
 } // namespace serving
 
 // What launches depend on besides their arguments.

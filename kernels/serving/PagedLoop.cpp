@@ -12,8 +12,7 @@ using namespace sectile::serving;
 
 template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
-                       const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
-                       const Modifier &modifier, const AnyVisibility &visibility) {
+                       const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules) {
   const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse,
                queries] = tensors;
   const int n = config.n, width = config.width, group = config.group;
@@ -21,13 +20,8 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
   const auto [at, keys, planned] = workOf(config, pages, lengths, queryStarts, plan, q.extent(0),
                                           queries, tables.extent(1) * pages.page);
-  const Scores scores{.config = config,
-                      .sequence = {at.sequence, head, at.queries, keys, at.query},
-                      .numbers = numbers,
-                      .modifier = modifier,
-                      .visibility = visibility,
-                      .coarse = sizeof(T) == 2};
-  visibility.require(scores.sequence);
+  const Scores scores = scoresOf<T>(config, {at.sequence, head, at.queries, keys, at.query}, rules);
+  rules.visibility.require(scores.sequence);
 
   const auto table = tables.at(at.sequence);
   const PagedHead<T, C> keyPages{k.fix(1, kvHead), kScales.fix(1, kvHead)},
@@ -98,8 +92,7 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
 
 #define SECTILE_TRACE_PAGES(T, C, Out)                                                             \
   template void flash::tracePages(const LoopConfig &, const PageConfig &,                          \
-                                  const PagedTensors<T, C, Out> &, const Numbers &,                \
-                                  const Modifier &, const AnyVisibility &);
+                                  const PagedTensors<T, C, Out> &, const ScoreRules &);
 #define SECTILE_TRACE_CACHES(T, Out)                                                               \
   SECTILE_TRACE_PAGES(T, T, Out)                                                                   \
   SECTILE_TRACE_PAGES(T, float8_e4m3, Out)                                                         \

@@ -5,6 +5,7 @@
 // Fewer parts than sequences are refused.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
+#include "kernels/references/Draw.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Plan.h"
 #include "kernels/serving/References.h"
@@ -84,14 +85,6 @@ Kernel planParts{
       }
     }};
 
-// A few sequences much longer than others, and empty ones.
-void sampleLengths(const Invocation &, HostArray &array, std::mt19937_64 &random) {
-  for (std::int32_t &length : array.as<std::int32_t>()) {
-    const std::uint64_t most = random() % 8 == 0 ? 60000 : 3000;
-    length = random() % 8 == 0 ? 0 : static_cast<std::int32_t>(random() % most);
-  }
-}
-
 } // namespace
 
 KernelSpec sectile::pagedPlanSpec() {
@@ -99,7 +92,13 @@ KernelSpec sectile::pagedPlanSpec() {
   spec.name = "paged_plan";
   spec.summary = "parts of the keys of sequences in pages, by their lengths, for paged_decode";
   spec.add_arguments(
-      {{"context_lens: [S] i32", "keys of each sequence, 0 to 2^30", {.sample = sampleLengths}},
+      {{"context_lens: [S] i32",
+        "keys of each sequence, 0 to 2^30",
+        // A few sequences much longer than others, and empty ones.
+        {.sample = sampleEach([](const Invocation &, auto &random) {
+           const std::int64_t most = random() % 8 == 0 ? 60000 : 3000;
+           return random() % 8 == 0 ? 0 : drawBelow(random, most);
+         })}},
        {"-> plan: [parts, 4] i32",
         "a part: its sequence, its first key, the one behind its last, and in the first part of a "
         "sequence how many that has, else 0; sequence -1: not used"}});

@@ -1,11 +1,11 @@
-// Attention over pages on the host: each sequence by itself, with its keys and values in a row.
-#include "kernels/attention/PackedReference.h"
+// Attention over pages on the host: packed sequences whose keys are where tables say.
+#include "kernels/attention/References.h"
 #include "kernels/registry/Registry.h"
 #include "kernels/serving/References.h"
+#include <algorithm>
 #include <sectile/error.h>
 
 using namespace sectile;
-using namespace sectile::packed;
 
 namespace {
 
@@ -29,27 +29,27 @@ Range seen(const PagedSettings &settings, std::int64_t i, std::int64_t n, std::i
   return range;
 }
 
-// [1, 1, n, keys]: which keys the queries of a sequence see by their chunks and their tree.
-HostArray maskOf(const PagedSettings &settings, std::int64_t firstToken, std::int64_t n,
-                 std::int64_t keys) {
-  HostArray mask(DType::boolean, {1, 1, n, keys});
-  const auto sees = mask.as<bool>();
-  const auto inTree = [&](std::int64_t token, std::int64_t node) {
-    if (!settings.tree || node < 0)
-      return true;
-    const std::int64_t words = settings.tree->shape[1];
-    if (node / 32 >= words)
-      return false;
-    const std::int32_t word =
-        settings.tree->as<std::int32_t>()[static_cast<std::size_t>(token * words + node / 32)];
-    return (static_cast<std::uint32_t>(word) >> (node % 32) & 1) != 0;
-  };
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Range range = seen(settings, i, n, keys);
-    for (std::int64_t j = range.first; j < range.last; ++j)
-      sees[static_cast<std::size_t>(i * keys + j)] = inTree(firstToken + i, j - (keys - n));
-  }
-  return mask;
+// Whether a token sees a node of its sequence's tree, which the last keys are; others it does.
+bool isInTree(const PagedSettings &settings, std::int64_t token, std::int64_t node) {
+  if (!settings.tree || node < 0)
+    return true;
+  const std::int64_t words = settings.tree->shape[1];
+  if (node / 32 >= words)
+    return false;
+  const std::int32_t word =
+      settings.tree->as<std::int32_t>()[static_cast<std::size_t>(token * words + node / 32)];
+  return (static_cast<std::uint32_t>(word) >> (node % 32) & 1) != 0;
+}
+
+// Row `row` of a cache, whose bytes may hold two numbers each.
+std::vector<double> cacheRow(const HostArray &cache, std::int64_t row) {
+  std::vector<double> codes = rowOf(cache, row), numbers;
+  if (cache.dtype != DType::uint8)
+    return codes;
+  for (const double both : codes)
+    for (const int code : {static_cast<int>(both) & 15, static_cast<int>(both) >> 4})
+      numbers.push_back(code < 8 ? code : code - 16);
+  return numbers;
 }
 
 } // namespace
@@ -76,71 +76,46 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
   }
 }
 
-// Keys or values [1, Hkv, keys, D] of the blocks that hold keys first, first + 1, … of a sequence,
-// times their scales; others are zero.
-static HostArray contents(const HostArray &cache, const HostArray *scale,
-                          std::span<const std::int32_t> table, const Range &range,
-                          std::int64_t keys, Arithmetic arithmetic) {
-  const std::int64_t heads = cache.shape[1], page = cache.shape[2], stored = cache.shape[3];
-  const std::vector<double> scales = scale ? scale->to_double() : std::vector<double>();
-  return with_type(cache.dtype, [&](auto zero) {
-    using C = decltype(zero);
-    constexpr bool pairs = std::is_same_v<C, std::uint8_t>;
-    const auto codes = cache.as<C>();
-    const std::int64_t width = pairs ? 2 * stored : stored;
-    std::vector<double> values(static_cast<std::size_t>(heads * keys * width));
-    for (std::int64_t h = 0; h < heads; ++h)
-      for (std::int64_t j = range.first; j < range.last; ++j) {
-        const std::int64_t block = table[static_cast<std::size_t>(j / page)],
-                           from = ((block * heads + h) * page + j % page) * stored;
-        const double by =
-            scale ? scales[static_cast<std::size_t>((scale->shape[0] == 1 ? 0 : block) * heads + h)]
-                  : 1;
-        for (std::int64_t d = 0; d < width; ++d) {
-          double &value = values[static_cast<std::size_t>((h * keys + j) * width + d)];
-          if constexpr (pairs) {
-            const int code = codes[static_cast<std::size_t>(from + d / 2)] >> (d % 2 * 4) & 15;
-            value = (code < 8 ? code : code - 16) * by;
-          } else {
-            value = static_cast<double>(codes[static_cast<std::size_t>(from + d)]) * by;
-          }
-        }
-      }
-    return HostArray(arithmetic == Arithmetic::exact ? DType::float64 : DType::float32,
-                     {1, heads, keys, width}, values);
-  });
-}
-
 AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCache,
                                         const HostArray &vCache, const HostArray &lengths,
                                         const HostArray &tables, const PagedSettings &settings,
                                         Arithmetic arithmetic) {
-  const std::int64_t tokens = q.shape[0], heads = q.shape[1], sequences = lengths.shape[0],
-                     maxPages = tables.shape[1];
-  const std::int64_t width = vCache.shape[3] * (vCache.dtype == DType::uint8 ? 2 : 1);
-  AttentionResult result{HostArray(resultOf(q, arithmetic), {tokens, heads, width}),
-                         HostArray(statisticsOf(arithmetic), {tokens, heads, 1})};
-  for (std::int64_t s = 0; s < sequences; ++s) {
-    const std::int64_t first = settings.first(s), queries = settings.first(s + 1) - first,
-                       keys = lengths.as<std::int32_t>()[static_cast<std::size_t>(s)];
-    if (queries == 0)
-      continue;
-    const Range range{seen(settings, 0, queries, keys).first,
-                      seen(settings, queries - 1, queries, keys).last};
-    const auto table = tables.as<std::int32_t>().subspan(static_cast<std::size_t>(s * maxPages),
-                                                         static_cast<std::size_t>(maxPages));
-    AttentionSettings attention = settings.attention;
-    HostArray mask;
-    if (settings.chunk > 0 || settings.tree) {
-      mask = maskOf(settings, first, queries, keys);
-      attention.mask = &mask;
-    }
-    const auto one = attentionReference(
-        part(q, first, queries), contents(kCache, settings.kScale, table, range, keys, arithmetic),
-        contents(vCache, settings.vScale, table, range, keys, arithmetic), attention, arithmetic);
-    put(result.o, false, first, one.o);
-    put(result.lse, false, first, reshaped(one.lse, {1, heads, queries, 1}));
-  }
-  result.lse.shape = {tokens, heads};
-  return result;
+  const std::int64_t sequences = lengths.shape[0], page = kCache.shape[2];
+  std::vector<double> first;
+  for (std::int64_t s = 0; s <= sequences; ++s)
+    first.push_back(static_cast<double>(settings.first(s)));
+  const HostArray starts(DType::int32, {sequences + 1}, first);
+  ReferenceLayout layout = packedLayout(q, kCache, vCache, starts, starts);
+  std::ranges::copy(lengths.as<std::int32_t>(), layout.keys.begin());
+  layout.valueWidth *= vCache.dtype == DType::uint8 ? 2 : 1;
+  layout.logarithm = layout.query;
+  layout.logs = {q.shape[0], q.shape[1]};
+  const auto seenBy = [&](std::int64_t s, std::int64_t i) {
+    const auto at = static_cast<std::size_t>(s);
+    return seen(settings, i, layout.queries[at], layout.keys[at]);
+  };
+  if (settings.chunk > 0 || settings.tree)
+    layout.sees = [&](std::int64_t s, std::int64_t i, std::int64_t j) {
+      const auto at = static_cast<std::size_t>(s);
+      const Range range = seenBy(s, i);
+      return range.first <= j && j < range.last &&
+             isInTree(settings, layout.firstQuery[at] + i,
+                      j - (layout.keys[at] - layout.queries[at]));
+    };
+  layout.readKey = [&](const HostArray &cache, std::int64_t s, std::int64_t h, std::int64_t j) {
+    const std::int64_t queries = layout.queries[static_cast<std::size_t>(s)];
+    const bool keys = &cache == &kCache;
+    // Entries of pages that nobody sees may be anything.
+    if (queries == 0 || j < seenBy(s, 0).first || j >= seenBy(s, queries - 1).last)
+      return std::vector<double>(static_cast<std::size_t>(keys ? q.shape[2] : layout.valueWidth));
+    const std::int64_t block =
+        tables.as<std::int32_t>()[static_cast<std::size_t>(s * tables.shape[1] + j / page)];
+    std::vector<double> row = cacheRow(cache, (block * layout.kvHeads + h) * page + j % page);
+    if (const HostArray *scale = keys ? settings.kScale : settings.vScale)
+      for (double &number : row)
+        number *= scale->as<float>()[static_cast<std::size_t>(
+            (scale->shape[0] == 1 ? 0 : block) * layout.kvHeads + h)];
+    return row;
+  };
+  return attentionReference(layout, q, kCache, vCache, settings.attention, arithmetic);
 }

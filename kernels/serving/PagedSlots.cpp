@@ -5,10 +5,9 @@
 // other than S without cu_seqlens_q, tokens without a sequence, tables for 2^30 keys; from the host
 // also lengths that the tables have no room for, and boundaries that fall.
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/calls/Use.h"
-#include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 #include "kernels/serving/Family.h"
+#include "kernels/serving/Paged.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -70,7 +69,6 @@ Kernel pagedSlots{
       a.positions.tile(m).store(at, where(isKnown, cast<std::int32_t>(position), -1));
     }};
 
-bool isPacked(const Invocation &call) { return call.has("cu_seqlens_q"); }
 std::int64_t pageOf(const Invocation &call) { return call.options.integer("page"); }
 
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
@@ -111,9 +109,7 @@ void check(const Invocation &call) {
     refuse(call, "option 'page' is ", page, ", but must be from 1 to 256");
   if (tokens < 0 || tokens >= std::int64_t(1) << 31)
     refuse(call, "option 'tokens' is ", tokens, ", but must be from 0 to 2^31 - 1");
-  if (const std::int64_t most = std::int64_t(1) << 30; call.extent("max") * page >= most)
-    refuse(call, "block_tables has room for ", call.extent("max") * page,
-           " keys of a sequence, but that must be less than ", most);
+  serving::checkRoom(call, page);
   if (!isPacked(call)) {
     if (tokens != sequences)
       refuse(call, "option 'tokens' is ", tokens,
@@ -122,9 +118,7 @@ void check(const Invocation &call) {
              sequences, " sequences has one token");
     return;
   }
-  if (call.extent("ends") != sequences + 1)
-    refuse(call, "cu_seqlens_q has ", call.extent("ends"),
-           " numbers, but must have one more than the ", sequences, " sequences of context_lens");
+  serving::checkStarts(call);
   if (sequences == 0 && tokens != 0)
     refuse(call, "there are tokens, but there is no sequence");
 }
@@ -135,20 +129,9 @@ KernelSpec sectile::pagedSlotsSpec() {
   KernelSpec spec;
   spec.name = "paged_slots";
   spec.summary = "slots and positions of new tokens of sequences in pages, for kv_append";
-  const auto lengths = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-    const std::int64_t most = call.extent("max") * pageOf(call);
-    for (std::int32_t &length : array.as<std::int32_t>())
-      length = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(most + 1));
-  };
-  const auto ends = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-    auto bounds = array.as<std::int32_t>();
-    for (std::int32_t &bound : bounds)
-      bound =
-          static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(call.extent("T") + 1));
-    std::ranges::sort(bounds);
-    bounds.front() = 0;
-    bounds.back() = static_cast<std::int32_t>(call.extent("T"));
-  };
+  const auto lengths = sampleEach([](const Invocation &call, auto &random) {
+    return drawBelow(random, call.extent("max") * pageOf(call) + 1);
+  });
   spec.add_arguments(
       {{"context_lens: [S] i32",
         "keys of each sequence, the new tokens' included",
@@ -159,7 +142,7 @@ KernelSpec sectile::pagedSlotsSpec() {
        {"cu_seqlens_q?: [ends] i32",
         "[S + 1]: sequence s has the new tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1; one "
         "token each where not given",
-        {.sample = ends}},
+        {.sample = sampleBoundaries("T")}},
        {"-> slots: [T] i32", "block * page + place in it; -1 where there is none"},
        {"-> positions: [T] i32", "of each token in its sequence; -1 where it has no slot"}});
   spec.add_options({{"page: integer = 16 e.g. 5, 64", "keys of a page"},
@@ -195,7 +178,7 @@ KernelSpec sectile::pagedSlotsSpec() {
   spec.neutral = {"m", "warps"}; // there are no sums
   spec.apply = [](Use &use) {
     auto chosen = use.config_as<SlotsConfig>();
-    chosen.packed = use.has("cu_seqlens_q");
+    chosen.packed = isPacked(use.call);
     use(pagedSlots, Grid(ceilDiv(use.extent("T"), chosen.m)), chosen);
   };
   return spec;

@@ -155,32 +155,6 @@ void check(const Invocation &call) {
   checkRotation(call, optionsOf(call));
 }
 
-// Of rows [T, H, D], rotated by the table.
-HostArray byTable(const HostArray &rows, const HostArray &positions, const HostArray &table,
-                  bool interleaved, Arithmetic arithmetic) {
-  return with_arithmetic(rows.dtype, arithmetic, [&](auto numbers) {
-    auto values = numbers.load(rows);
-    const auto angles = numbers.load(table);
-    const std::vector<double> places = positions.to_double();
-    const auto heads = static_cast<std::size_t>(rows.shape[1]),
-               dims = static_cast<std::size_t>(rows.shape[2]),
-               rotary = static_cast<std::size_t>(table.shape[1]), pairs = rotary / 2;
-    for (std::size_t t = 0; t < places.size(); ++t)
-      for (std::size_t h = 0; h < heads; ++h)
-        for (std::size_t pair = 0; pair < pairs; ++pair) {
-          const std::size_t row = (t * heads + h) * dims,
-                            at = static_cast<std::size_t>(places[t]) * rotary + pair;
-          auto &x = values[row + (interleaved ? 2 * pair : pair)],
-               &y = values[row + (interleaved ? 2 * pair + 1 : pair + pairs)];
-          const auto c = numbers.store(angles[at]), s = numbers.store(angles[at + pairs]);
-          const auto rotated = numbers.store(numbers.store(x * c) - numbers.store(y * s));
-          y = numbers.store(numbers.store(y * c) + numbers.store(x * s));
-          x = rotated;
-        }
-    return numbers.pack(numbers.result, rows.shape, values);
-  });
-}
-
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
                                  Arithmetic arithmetic) {
   const auto given = [&](const char *name) {
@@ -194,12 +168,10 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
                               nullptr, call.options.number("eps"), arithmetic)
                  .y;
     const Shape shape = rows.shape;
-    if (const HostArray *table = given("cos_sin"))
-      return byTable(rows, positions, *table, options.interleaved, arithmetic);
+    const HostArray *table = given("cos_sin");
     // Each token is a batch of its own.
     rows.shape = {shape[0], shape[1], 1, shape[2]};
-    const HostArray places(DType::int32, {shape[0], 1}, positions.to_double());
-    rows = ropeReference(rows, places, options, arithmetic);
+    rows = ropeReference(rows, positions, options, arithmetic, table ? *table : HostArray());
     rows.shape = shape;
     return rows;
   };
@@ -230,13 +202,9 @@ KernelSpec sectile::ropeAppendSpec() {
                       {"k: [T, Hkv, D] like q", "their keys"},
                       {"v: [T, Hkv, Dv] like q", "their values"}});
   addCaches(spec, "q");
-  const auto positions = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-    const std::int64_t most = call.extents.contains("P") ? call.extent("P") : 100;
-    fillDrawn(array, [&] {
-      return static_cast<double>(random() %
-                                 static_cast<std::uint64_t>(std::max<std::int64_t>(most, 1)));
-    });
-  };
+  const auto positions = sampleEach([](const Invocation &call, auto &random) {
+    return drawBelow(random, call.extents.contains("P") ? call.extent("P") : 100);
+  });
   const auto table = [](const Invocation &call, HostArray &array, std::mt19937_64 &) {
     const std::int64_t rows = call.extent("P"), columns = call.extent("R");
     std::vector<double> numbers;

@@ -174,14 +174,14 @@ template <class V> struct MakePackedLists {
 template <class T, class F, class V> struct Forward {
   void operator()(ForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const LoopConfig &config) const {
-    traceForward<T>(config, tensors, numbers, modifierOf<F>(operands),
-                    Erased<V>(visibility, &lists));
+    traceForward(config, tensors,
+                 {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists)});
   }
 };
 template <class T, class Out, class F, class V> struct Parts {
   void operator()(PartTensors<T, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, const LoopConfig &config) const {
-    traceParts<T>(config, tensors, numbers, modifierOf<F>(operands), Erased<V>(visibility));
+    traceParts(config, tensors, {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
   }
 };
 template <class T, class F, class V> struct QueryGradients {
@@ -189,55 +189,57 @@ template <class T, class F, class V> struct QueryGradients {
                   OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
                   const LoopConfig &config) const {
     // The gradient of a table of distances takes blocks of keys one after the other, all of them.
-    traceQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
-                           Erased<V>(visibility, learns<F> ? nullptr : &lists));
+    traceQueryGradients(
+        config, tensors, dq,
+        {numbers, modifierOf<F>(operands), Erased<V>(visibility, learns<F> ? nullptr : &lists)});
   }
 };
 template <class T, class Sum, class F, class V> struct KeyGradients {
   void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
                   const LoopConfig &config) const {
-    traceKeyGradients<T>(config, tensors, dk, dv, View<float, 4>(), numbers,
-                         modifierOf<F>(operands), Erased<V>(visibility, &lists));
+    traceKeyGradients(config, tensors, dk, dv, View<float, 4>(),
+                      {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists)});
   }
 };
 
 template <class T, class F, class V> struct PairGradients {
   void operator()(BackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
-    tracePairGradients<T>(config, tensors, gradient, numbers, modifierOf<F>(operands),
-                          Erased<V>(visibility));
+    tracePairGradients(config, tensors, gradient,
+                       {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
   }
 };
 
 template <class T, class F, class V> struct PackedForward {
   void operator()(PackedForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const LoopConfig &config) const {
-    tracePackedForward<T>(config, tensors, numbers, modifierOf<F>(operands),
-                          Erased<V>(visibility, &lists, config.m));
+    traceForward(config, tensors,
+                 {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, config.m)});
   }
 };
 template <class T, class F, class V> struct PackedQueryGradients {
   void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dq, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
                   const LoopConfig &config) const {
-    tracePackedQueryGradients<T>(config, tensors, dq, numbers, modifierOf<F>(operands),
-                                 Erased<V>(visibility, learns<F> ? nullptr : &lists, config.m));
+    traceQueryGradients(config, tensors, dq,
+                        {numbers, modifierOf<F>(operands),
+                         Erased<V>(visibility, learns<F> ? nullptr : &lists, config.m)});
   }
 };
 template <class T, class F, class V> struct PackedKeyGradients {
   void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dk, View<T, 3> dv, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
                   const LoopConfig &config) const {
-    tracePackedKeyGradients<T>(config, tensors, dk, dv, numbers, modifierOf<F>(operands),
-                               Erased<V>(visibility, &lists, config.n));
+    traceKeyGradients(config, tensors, dk, dv,
+                      {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, config.n)});
   }
 };
 template <class T, class F, class V> struct PackedPairGradients {
   void operator()(PackedBackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
-    tracePackedPairGradients<T>(config, tensors, gradient, numbers, modifierOf<F>(operands),
-                                Erased<V>(visibility));
+    tracePairGradients(config, tensors, gradient,
+                       {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
   }
 };
 
@@ -252,8 +254,9 @@ template <class V> struct MakePagedLists {
 template <class T, class C, class Out, class F, class V> struct PagedForward {
   void operator()(PagedTensors<T, C, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const PagedConfig &config) const {
-    tracePages<T>(config, config, tensors, numbers, modifierOf<F>(operands),
-                  Erased<V>(visibility, &lists, Erased<V>::ofPrograms));
+    tracePages(
+        config, config, tensors,
+        {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, Erased<V>::ofPrograms)});
   }
 };
 

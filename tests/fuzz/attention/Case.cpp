@@ -1,7 +1,6 @@
 // A call is drawn, run, and judged by the rules of the library's kernels, with the library's
 // references.
 #include "tests/fuzz/attention/Case.h"
-#include "kernels/attention/PackedReference.h"
 #include "kernels/attention/References.h"
 #include "kernels/references/Check.h"
 #include "tests/fuzz/Isolation.h"
@@ -368,9 +367,9 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic,
   // Its gradient is that of each score.
   const HostArray bias(of.dtype, mask.shape);
   const HostArray starts = intArray(first), keyStarts = intArray(of.starts(&Length::keys));
-  const AttentionResult forward =
-      of.packed() ? attentionVarlenReference(q, k, v, starts, keyStarts, settings, arithmetic)
-                  : attentionReference(q, k, v, settings, arithmetic);
+  const ReferenceLayout layout =
+      of.packed() ? packedLayout(q, k, v, starts, keyStarts) : denseLayout(q, k, v);
+  const AttentionResult forward = attentionReference(layout, q, k, v, settings, arithmetic);
   Arrays result{{"o", forward.o}, {"lse", forward.lse}};
   if (of.paged()) { // whose tokens come first
     const std::vector<double> logs = forward.lse.to_double();
@@ -386,9 +385,7 @@ Arrays reference(const Case &of, const Arrays &in, Arithmetic arithmetic,
     settings.bias = &bias;
   const HostArray &o = in.at("o"), &lse = in.at("lse"), &dO = in.at("do");
   const AttentionReferenceGradients backward =
-      of.packed() ? attentionVarlenBackwardReference(q, k, v, starts, keyStarts, o, lse, dO,
-                                                     settings, arithmetic)
-                  : attentionBackwardReference(q, k, v, o, lse, dO, settings, 0, arithmetic);
+      attentionBackwardReference(layout, q, k, v, o, lse, dO, settings, arithmetic);
   result["dq"] = backward.dq;
   result["dk"] = backward.dk;
   result["dv"] = backward.dv;

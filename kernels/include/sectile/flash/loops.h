@@ -44,6 +44,13 @@ struct Numbers {
 };
 SECTILE_STRUCT(Numbers, group, scale, seed, threshold, dropoutScale, seedOffset)
 
+// What makes scores of products, and which keys a query sees.
+struct ScoreRules {
+  Numbers numbers;
+  Modifier modifier;
+  const AnyVisibility &visibility;
+};
+
 template <class T, class Out = T> struct ForwardTensors {
   View<const T, 4> q, k, v;   // [B, Hq, Sq, D], [B, Hkv, Sk, D], [B, Hkv, Sk, Dv]
   View<Out, 4> o;             // [B, Hq, Sq, Dv]
@@ -89,8 +96,7 @@ void traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &kinds,
 // The forward pass of one program, or of one after another.
 template <class T, class Out>
 void traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
-                  const Numbers &numbers, const Modifier &modifier,
-                  const AnyVisibility &visibility);
+                  const ScoreRules &rules);
 
 // The same of the rows of all query heads that share keys (config.group), each program for one of
 // o.extent(0) parts of the keys: o [parts, B, Hq, Sq, Dv] and lse [parts, B, Hq, Sq]. Without
@@ -105,7 +111,7 @@ template <class T, class Out>
 SECTILE_STRUCT((PartTensors<T, Out>), q, k, v, o, lse, sinks)
 template <class T, class Out>
 void traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
-                const Numbers &numbers, const Modifier &modifier, const AnyVisibility &visibility);
+                const ScoreRules &rules);
 
 // What the gradients read: logs and delta [B, Hq, Sq] are lse in units of log 2, infinite for rows
 // that saw nothing, and the sum of o * dO.
@@ -119,16 +125,14 @@ SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
 // Of one program, those of a block of queries: dq as q, of T or float.
 template <class T, class Sum>
 void traceQueryGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
-                         const View<Sum, 4> &dq, const Numbers &numbers, const Modifier &modifier,
-                         const AnyVisibility &visibility);
+                         const View<Sum, 4> &dq, const ScoreRules &rules);
 // Of a block of keys and values: dk and dv have a head for each of the config.parts that a group of
 // query heads is cut into, each of numbers.group heads. dqSums [B, Hq, Sq, D], where
 // config.sumsQueries, are still to be scaled.
 template <class T, class Sum>
 void traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tensors,
                        const View<Sum, 4> &dk, const View<Sum, 4> &dv, const View<float, 4> &dqSums,
-                       const Numbers &numbers, const Modifier &modifier,
-                       const AnyVisibility &visibility);
+                       const ScoreRules &rules);
 
 // Block (i, j) of the gradient [B or 1, H or 1, Sq, Sk] of the learned operand of a slot, along
 // pairs; the programs along axis 0 are the blocks.
@@ -142,8 +146,7 @@ constexpr auto sectileConfigFields(std::type_identity<PairConfig>) {
 }
 template <class T>
 void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
-                        const View<float, 4> &gradient, const Numbers &numbers,
-                        const Modifier &modifier, const AnyVisibility &visibility);
+                        const View<float, 4> &gradient, const ScoreRules &rules);
 
 // Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
 // without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts.
@@ -167,23 +170,19 @@ template <class T>
 SECTILE_STRUCT(PackedBackwardTensors<T>, q, k, v, queryStarts, keyStarts, dO, logs, delta)
 
 template <class T>
-void tracePackedForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
-                        const Numbers &numbers, const Modifier &modifier,
-                        const AnyVisibility &visibility);
+void traceForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+                  const ScoreRules &rules);
 template <class T>
-void tracePackedQueryGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
-                               const View<T, 3> &dq, const Numbers &numbers,
-                               const Modifier &modifier, const AnyVisibility &visibility);
+void traceQueryGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                         const View<T, 3> &dq, const ScoreRules &rules);
 template <class T>
-void tracePackedKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
-                             const View<T, 3> &dk, const View<T, 3> &dv, const Numbers &numbers,
-                             const Modifier &modifier, const AnyVisibility &visibility);
-// As tracePairGradients: queries and keys are counted from the beginning of each sequence, and
+void traceKeyGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
+                       const View<T, 3> &dk, const View<T, 3> &dv, const ScoreRules &rules);
+// As above: queries and keys are counted from the beginning of each sequence, and
 // where a sequence has no such pair its gradient is 0.
 template <class T>
-void tracePackedPairGradients(const PairConfig &config, const PackedBackwardTensors<T> &tensors,
-                              const View<float, 4> &gradient, const Numbers &numbers,
-                              const Modifier &modifier, const AnyVisibility &visibility);
+void tracePairGradients(const PairConfig &config, const PackedBackwardTensors<T> &tensors,
+                        const View<float, 4> &gradient, const ScoreRules &rules);
 
 // Keys and values in pages, forward.
 struct PageConfig {
@@ -227,8 +226,7 @@ SECTILE_STRUCT((PagedTensors<T, C, Out>), q, k, v, lengths, tables, queryStarts,
 // of programs.
 template <class T, class C, class Out>
 void tracePages(const LoopConfig &config, const PageConfig &pages,
-                const PagedTensors<T, C, Out> &tensors, const Numbers &numbers,
-                const Modifier &modifier, const AnyVisibility &visibility);
+                const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules);
 
 // Lists [1, Hkv, programs, 1 + others] of the programs of such a launch, whatever part of the keys
 // they have by their number along the grid's last axis; those of a plan have blocks of their own
