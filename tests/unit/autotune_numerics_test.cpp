@@ -218,13 +218,22 @@ TEST(Numerics, NeutralFieldsChangeNoBits) {
   options.quiet = true;
   options.strategy = Strategy::random;
   options.candidates = test::count(1, 20);
+  std::size_t compared = 0;
   for (const KernelSpec &kernel : kernelRegistry()) {
     const Invocation call = resolveTypical(kernel, "", kernel.small, {});
-    for (const TuneReport &report : tuneKernel(call, device, options))
+    // Most have no neutral field to try: their own choice would be compared with itself.
+    if (std::ranges::none_of(kernel.spaces, [&](const SearchSpace &space) {
+          return candidatesFor(call, space, device.target()).size() > 1;
+        }))
+      continue;
+    for (const TuneReport &report : tuneKernel(call, device, options)) {
       for (const TuneReport::Row &row : report.rows)
         EXPECT_EQ(row.numerics, report.rows[0].numerics)
             << kernel.name << " " << row.config << ": " << row.message;
+      compared += std::max<std::size_t>(report.rows.size(), 1) - 1;
+    }
   }
+  EXPECT_GE(compared, 20u);
 }
 
 // Outputs of a kernel for a batch of `count`, of which the first two are the same in every batch.
