@@ -1,6 +1,7 @@
 // Reductions and scans: the combiner is traced into the operation's region.
 #include "dsl/Axes.h"
 #include "ir/tile/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include <sectile/reduce.h>
 
@@ -85,6 +86,83 @@ static std::unique_ptr<Region> traceCombiner(Trace &trace, ArrayRef<mlir::Type> 
   return std::move(frame.region);
 }
 
+/// Whether a combiner gives the same with left and right exchanged. It compares what computes two
+/// values, one of them after the exchange. What it cannot tell does not commute.
+class Exchange {
+public:
+  explicit Exchange(Block &body) : body(body) {}
+
+  bool changesNothing() {
+    return llvm::all_of(body.getTerminator()->getOperands(),
+                        [&](mlir::Value result) { return gives(result, result); });
+  }
+
+private:
+  /// Whether `value` becomes `other` by the exchange.
+  bool gives(mlir::Value value, mlir::Value other) {
+    auto [known, isNew] = found.try_emplace({value, other}, false);
+    if (!isNew)
+      return known->second;
+    return found[{value, other}] = compare(value, other);
+  }
+  bool compare(mlir::Value value, mlir::Value other) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      const unsigned all = body.getNumArguments();
+      return body.getArgument((argument.getArgNumber() + all / 2) % all) == other;
+    }
+    Operation *from = value.getDefiningOp(), *to = other.getDefiningOp();
+    if (!to || from->getName() != to->getName() || value.getType() != other.getType() ||
+        cast<OpResult>(value).getResultNumber() != cast<OpResult>(other).getResultNumber() ||
+        from->getAttrDictionary() != to->getAttrDictionary() ||
+        from->getNumOperands() != to->getNumOperands())
+      return false;
+    const unsigned count = from->getNumOperands();
+    if (llvm::all_of(llvm::seq(count),
+                     [&](unsigned i) { return gives(from->getOperand(i), to->getOperand(i)); }))
+      return true;
+    const bool crosses = from->hasTrait<OpTrait::IsCommutative>() ||
+                         isa<tile::MaximumNumberOp, tile::MinimumNumberOp>(from) ||
+                         (isa<arith::CmpIOp>(from) &&
+                          llvm::is_contained({arith::CmpIPredicate::eq, arith::CmpIPredicate::ne},
+                                             cast<arith::CmpIOp>(from).getPredicate()));
+    return crosses && count == 2 && gives(from->getOperand(0), to->getOperand(1)) &&
+           gives(from->getOperand(1), to->getOperand(0));
+  }
+
+  Block &body;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, bool> found;
+};
+
+/// A reduction whose combiner need not commute: the last elements of a scan. The operation
+/// `tile.reduce` combines elements in any order.
+static SmallVector<mlir::Value> reduceInOrder(Trace &trace, mlir::Location loc,
+                                              ArrayRef<mlir::Value> tiles, uint32_t axis,
+                                              TypeRange results, Region &combiner) {
+  SmallVector<mlir::Value> sources(tiles);
+  auto scan = tile::ScanOp::create(trace.builder, loc, TypeRange(ValueRange(sources)), sources,
+                                   axis, /*reverse=*/false, nullptr);
+  scan->getRegion(0).takeBody(combiner);
+  sources.assign(scan->result_begin(), scan->result_end());
+  sources.push_back(positionsAlong(trace, loc, tile::shapeOf(sources[0].getType()), axis));
+  SmallVector<mlir::Type> types(results);
+  types.push_back(tensorOrScalar(tile::shapeOf(results[0]), trace.builder.getI32Type()));
+  auto last = tile::ReduceOp::create(trace.builder, loc, types, sources, axis);
+  OpBuilder::InsertionGuard guard(trace.builder);
+  Block *body = trace.builder.createBlock(&last->getRegion(0));
+  const unsigned count = sources.size();
+  for (unsigned i = 0; i < 2 * count; ++i)
+    body->addArgument(getElementTypeOrSelf(sources[i % count].getType()), loc);
+  mlir::Value isLater =
+      arith::CmpIOp::create(trace.builder, loc, arith::CmpIPredicate::sgt,
+                            body->getArgument(count - 1), body->getArgument(2 * count - 1));
+  SmallVector<mlir::Value> later;
+  for (unsigned i = 0; i < count; ++i)
+    later.push_back(arith::SelectOp::create(trace.builder, loc, isLater, body->getArgument(i),
+                                            body->getArgument(count + i)));
+  tile::YieldOp::create(trace.builder, loc, later);
+  return SmallVector<mlir::Value>(last->getResults().drop_back());
+}
+
 void combine(Combining how, std::span<const Value *const> sources, const Extent &axis,
              const Combiner &combiner, Value *results) {
   Location where = axis.where;
@@ -109,6 +187,13 @@ void combine(Combining how, std::span<const Value *const> sources, const Extent 
     types.push_back(tensorOrScalar(shape, elements.back()));
   }
   std::unique_ptr<Region> region = traceCombiner(trace, elements, combiner, what, where);
+  // The library's own combiners commute.
+  if (how == Combining::reduce && !combiner.ours && !Exchange(region->front()).changesNothing()) {
+    auto combined = reduceInOrder(trace, loc, tiles, at, types, *region);
+    for (size_t i = 0; i < tiles.size(); ++i)
+      results[i] = trace.wrap(combined[i]);
+    return;
+  }
   Operation *op = nullptr;
   if (how == Combining::reduce)
     op = tile::ReduceOp::create(trace.builder, loc, types, tiles, at);

@@ -112,10 +112,13 @@ void findPlaces(const View<const T, 2> &x, const View<const std::int64_t, 2> &pl
       values = where(wins, next, values);
       at = where(wins, place, at);
     }
-  auto [value, place] = reduce(std::tuple(values, at), 1, [&](auto a, auto i, auto b, auto j) {
-    auto wins = better(a, i, b, j);
-    return std::tuple(where(wins, a, b), where(wins, i, j));
-  });
+  auto [value, place] = detail::combineSeveral(
+      detail::Combining::reduce, std::tuple(values, at), detail::Extent(1),
+      [&](auto a, auto i, auto b, auto j) {
+        auto wins = better(a, i, b, j);
+        return std::tuple(where(wins, a, b), where(wins, i, j));
+      },
+      true);
   if (!config.last)
     best.fix(1, part).tile(m).store(row, value);
   auto there = cast<std::int64_t>(place);

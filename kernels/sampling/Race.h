@@ -16,12 +16,13 @@ struct Winner {
 };
 inline Winner winnerOf(const Tile<float> &values, const Tile<std::int32_t> &indices,
                        const Tile<float> &weights) {
-  const auto [value, index, weight] =
-      reduce(std::tuple(values, indices, weights), 0,
-             [](Float v, Tile<std::int32_t> i, Float w, Float u, Tile<std::int32_t> j, Float x) {
-               const Bool first = v > u || (v == u && i < j);
-               return std::tuple(where(first, v, u), where(first, i, j), where(first, w, x));
-             });
+  const auto [value, index, weight] = detail::combineSeveral(
+      detail::Combining::reduce, std::tuple(values, indices, weights), detail::Extent(0),
+      [](Float v, Tile<std::int32_t> i, Float w, Float u, Tile<std::int32_t> j, Float x) {
+        const Bool first = v > u || (v == u && i < j);
+        return std::tuple(where(first, v, u), where(first, i, j), where(first, w, x));
+      },
+      true);
   return {value, index, weight};
 }
 

@@ -244,6 +244,29 @@ TEST(Reduce, WholeTilesAndSeveral) {
                     ContainsRegex("-> .tensor<4xf32>, tensor<4xf32>.")));
 }
 
+TEST(Reduce, InOrderUnlessTheCombinerCommutes) {
+  auto reduced = [](auto combiner) {
+    return traced([&](sc::Ptr<float> p) {
+      auto x = sc::load(p + sc::arange(0, 32));
+      auto [a, b] = sc::reduce(std::tuple(x, x), 0, combiner);
+      sc::store(p, a + b);
+    });
+  };
+  using sc::Float;
+  EXPECT_THAT(reduced([](Float m, Float l, Float n, Float k) { // of a softmax
+                auto top = sc::maximum(m, n);
+                return std::tuple(top, l * sc::exp(m - top) + k * sc::exp(n - top));
+              }),
+              testing::Not(HasSubstr("tile.scan")));
+  EXPECT_THAT(
+      reduced([](Float a, Float b, Float c, Float d) { return std::tuple(a * c, b * c + d); }),
+      HasSubstr("tile.scan"));
+  EXPECT_THAT(reduced([](Float a, Float b, Float c, Float d) {
+                return std::tuple(sc::where(a > c, a, c), sc::where(a > c, b, d));
+              }),
+              HasSubstr("tile.scan"));
+}
+
 TEST(Reduce, LinesAreTheUsers) {
   constexpr unsigned line = __LINE__;
   auto kernel = [](sc::Ptr<float> p) {

@@ -19,6 +19,11 @@ TEST(FuzzLanguage, FindsSlotsHandedBackEarly) { EXPECT_GE(found(Mistake::Release
 
 TEST(FuzzLanguage, FindsSlotsThatAreKept) { EXPECT_GE(found(Mistake::KeepsSlots), 2u); }
 
+TEST(FuzzLanguage, CombinationsAreInOrder) {
+  for (uint64_t seed = 0; seed < 24; ++seed)
+    EXPECT_EQ(combiners(seed, seed % 2 ? "virtual:sm_90a" : "virtual:gfx942"), std::nullopt);
+}
+
 TEST(FuzzLanguage, FindsNamesThatAreNoSymbols) {
   unsigned wrong = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {

@@ -29,5 +29,7 @@ std::optional<std::string> kernelName(uint64_t seed, const std::string &device,
                                       const std::string &folder);
 /// Operations on constants beside the same ones on numbers from memory.
 std::optional<std::string> foldedConstants(uint64_t seed, const std::string &device);
+/// A reduction or a scan by a combiner that may not commute, against the interpreter.
+std::optional<std::string> combiners(uint64_t seed, const std::string &device);
 
 } // namespace sectile::fuzz

@@ -126,6 +126,45 @@ TEST_P(Reduce, SeveralAxes) {
             sums);
 }
 
+// x -> a x + b, one after the other.
+struct Map {
+  std::uint32_t a = 1, b = 0;
+  Map then(const Map &next) const { return {a * next.a, b * next.a + next.b}; }
+};
+
+TEST_P(Reduce, InOrderWhereTheCombinerDoesNotCommute) {
+  auto then = [](auto a, auto b, auto c, auto d) { return std::tuple(a * c, b * c + d); };
+  for (const Shape &shape : {Shape{96}, {1024}, {7, 20}, {4, 8, 16}})
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      SCOPED_TRACE(testing::PrintToString(shape) + " along " + std::to_string(axis));
+      const unsigned warps = shape.size() == 3 ? 2 : 1;
+      std::vector<std::uint32_t> in(elementsOf(shape));
+      for (std::size_t i = 0; i < in.size(); ++i)
+        in[i] = static_cast<std::uint32_t>(i * 2654435761u) >> 5 | 1;
+      const auto lines = linesOf(in, shape, axis);
+      const auto got = runOn<std::uint32_t>(
+          device, in, shape, lines.size(),
+          [=](auto x) {
+            return std::get<1>(sectile::reduce(std::tuple(x, x >> 3u), int(axis), then));
+          },
+          warps);
+      for (std::size_t i = 0; i < lines.size(); ++i) {
+        Map all;
+        for (std::uint32_t x : lines[i])
+          all = all.then({x, x >> 3});
+        ASSERT_EQ(got[i], all.b) << i;
+      }
+    }
+  std::vector<std::uint32_t> in(3 * 64 * 4);
+  Map all;
+  for (std::uint32_t i = 0; i < in.size(); ++i)
+    all = all.then({in[i] = i * 2654435761u | 1, (i * 2654435761u | 1) >> 3});
+  const auto whole = runOn<std::uint32_t>(device, in, {3, 64, 4}, 1, [=](auto x) {
+    return std::get<1>(sectile::reduce(std::tuple(x, x >> 3u), {0, 1, 2}, then));
+  });
+  EXPECT_EQ(whole[0], all.b);
+}
+
 TEST_P(Reduce, TheOthers) {
   const Shape shape{8, 48};
   std::vector<std::int32_t> in(384);
