@@ -312,7 +312,8 @@ void LayoutCosts::proposeForMemory(Operation *op, RankedTensorType type, unsigne
 }
 
 // A layout that can be scanned at all; and runs within threads, whose lanes and warps go along the
-// other dimensions as far as these reach.
+// other dimensions as far as these reach. Along the last dimension, where neighbours are mostly
+// read by neighbouring lanes, runs of threads pay for conversions that cost more than they seem to.
 void LayoutCosts::proposeForScan(tile::ScanOp scan, SmallVectorImpl<Layout> &proposals) const {
   const auto type = cast<RankedTensorType>(scan.getSources()[0].getType());
   proposals.push_back(plain(type, scan));
@@ -322,7 +323,7 @@ void LayoutCosts::proposeForScan(tile::ScanOp scan, SmallVectorImpl<Layout> &pro
   for (unsigned dim = rank; dim-- > 0;)
     if (dim != axis)
       order.push_back(dim);
-  if (order.empty() || perThread == 1)
+  if (axis + 1 == rank || perThread == 1)
     return;
   order.push_back(axis);
   auto core = [&](unsigned dim) { return powerOfTwoIn(type.getDimSize(dim)); };
