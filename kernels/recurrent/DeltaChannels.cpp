@@ -56,7 +56,7 @@ Kernel channelChunks{
             // Some channels of the chunk, in registers if they are all.
             struct Channels {
               Tile<T> query, key, reader, adder;
-              ChannelDecays decays;
+              ChannelDecays<T> decays;
             };
             const auto channelsOf = [&](const Int &part) {
               const auto narrow = [&](bool isThere, const View<const T, 4> &x) {
@@ -69,7 +69,7 @@ Kernel channelChunks{
                   .key = narrow(true, k),
                   .reader = narrow(isApart, a),
                   .adder = narrow(isApart, b),
-                  .decays = ChannelDecays(sequence.rows(g, head), number, part, block, config)};
+                  .decays = ChannelDecays<T>(sequence.rows(g, head), number, part, block, config)};
             };
             std::optional<Channels> all;
             if (config.width <= block)

@@ -31,32 +31,48 @@ inline Tile<float> scanned(const Tile<float> &x, int size, const Scan &scan) {
   return reshape(before, steps, channels);
 }
 
-// Decays of some steps and channels. What remains over several steps is a product of factors from
-// 0 to 1, so that what decays to nothing is 0, and no exponential is taken twice.
-class ChannelDecays {
+// Decays of some steps and channels, for inputs of type T. What remains over several steps is a
+// product of factors from 0 to 1, so that what decays to nothing is 0, and no exponential is taken
+// twice. For float, whose digits the errors of many factors would show in, it is the exponential of
+// a sum.
+template <class T> class ChannelDecays {
 public:
   ChannelDecays(const View<const float, 2> &logs, const Int &number, const Int &part, int block,
-                const DeltaConfig &config)
-      : each(config.gk ? exp(logs.tile(config.chunk, block).load(number, part))
-                       : full<float>(1, config.chunk, block)) {}
+                const DeltaConfig &config) {
+    if (config.gk)
+      each = logs.tile(config.chunk, block).load(number, part);
+    else
+      each = zeros<float>(config.chunk, block);
+    if (multiplies)
+      each = exp(each);
+  }
 
   // Within blocks of `size` steps up to each step.
-  Tile<float> upTo(int size) const { return scanned(each, size, {.multiplies = true}); }
+  Tile<float> upTo(int size) const {
+    return decayed(scanned(each, size, {.multiplies = multiplies}));
+  }
   // The same without the step itself.
   Tile<float> before(int size) const {
-    return scanned(each, size, {.multiplies = true, .exclusive = true});
+    return decayed(scanned(each, size, {.multiplies = multiplies, .exclusive = true}));
   }
   // From the step after each to the block's end.
   Tile<float> after(int size) const {
-    return scanned(each, size, {.multiplies = true, .reverse = true, .exclusive = true});
+    return decayed(
+        scanned(each, size, {.multiplies = multiplies, .reverse = true, .exclusive = true}));
   }
   // Over all steps: [block].
   Tile<float> whole() const {
+    if (!multiplies)
+      return exp(sum(each, 0));
     return reduce(each, 0, [](const auto &a, const auto &b) { return a * b; });
   }
 
 private:
-  Tile<float> each;
+  static constexpr bool multiplies = !std::same_as<T, float>;
+
+  static Tile<float> decayed(const Tile<float> &x) { return multiplies ? x : exp(x); }
+
+  Tile<float> each; // factors, or logarithms
 };
 
 // Adds what two sets of decayed rows have in common, by pairs of steps: [chunk, chunk]. As no decay

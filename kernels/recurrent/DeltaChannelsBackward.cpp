@@ -245,7 +245,7 @@ Kernel channelGradients{
             auto weighted = key * expand(strength, 1);
             // Rows that read, and rows that write what steps add; `weighted` writes v.
             auto reader = weighted, adder = key;
-            const ChannelDecays decays(sequence.rows(g, head), number, part, block, config);
+            const ChannelDecays<T> decays(sequence.rows(g, head), number, part, block, config);
             if (isApart) {
               reader = rowsOf(a);
               adder = rowsOf(b);
