@@ -9,6 +9,7 @@
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
@@ -202,7 +203,7 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
 
 bool LayoutCosts::mayStay(OpOperand &operand) const {
   auto dot = dyn_cast<cta::DotOp>(operand.getOwner());
-  if (!dot || operand.getOperandNumber() > 1)
+  if (!dot || operand.getOperandNumber() > 1 || dot->getParentOfType<LoopLikeOpInterface>())
     return false;
   const MmaInstruction *instruction = instructionOf(dot, target);
   return instruction && instruction->home(operand.getOperandNumber()) == OperandHome::Either;

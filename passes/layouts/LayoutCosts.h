@@ -32,7 +32,8 @@ public:
   /// costs anything; without one the loop waits for memory.
   bool canGoAhead(mlir::OpOperand &operand) const;
   /// Whether this is the left operand of a matrix instruction that reads it from registers or from
-  /// shared memory: from another layout it need not come back into registers.
+  /// shared memory: from another layout it need not come back into registers. In a loop it had
+  /// better be in registers, from which its dot can be in flight beside the next iteration.
   bool mayStay(mlir::OpOperand &operand) const;
 
 private:
