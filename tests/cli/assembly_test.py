@@ -43,6 +43,9 @@ KNOWN_SPILLS = {
     "attention_backward attention_backward_kv Sq=4096,Sk=4096,D=128,Dv=128 unordered=true causal=true f16": 48,
     "rope_attention_backward attention_backward_kv D=128,Dv=128 causal=true f16": 16,
     "stick_breaking_attention_backward stick_breaking_attention_backward_keys D=128 f16": 424,
+    "kda_backward delta_rule_gradients f16": 72,
+    "rwkv7_backward delta_rule_column_gradients f16": 52,
+    "rwkv7_backward delta_rule_gradients f16": 64,
 }
 
 # Kernels of which the assembler puts a wait in: where a dot's result goes around the loop, once in four blocks of K.
