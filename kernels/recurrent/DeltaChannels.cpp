@@ -6,11 +6,12 @@
 // in part with step i, in part with step j. No part may be above 1, or strong decays overflow. So
 // pairs of steps are taken by the power of two at which they part: of blocks of twice that many
 // steps the later half meets the earlier one, each decayed from or to the end of the latter. Every
-// decay is then the exponential of a sum over the steps in between. K beyond 256 is refused. A NaN
-// or an infinity of a step may reach the earlier steps of its chunk.
+// decay is then one over the steps in between (ChannelDecays). K beyond 256 is refused. A NaN or an
+// infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaChannels.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Sample.h"
+#include <optional>
 
 using namespace sectile;
 using namespace sectile::delta;

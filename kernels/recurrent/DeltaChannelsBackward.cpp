@@ -12,6 +12,7 @@
 #include "kernels/recurrent/DeltaChannels.h"
 #include "kernels/recurrent/DeltaGradients.h"
 #include "kernels/recurrent/Family.h"
+#include <bit>
 
 using namespace sectile;
 using namespace sectile::delta;
