@@ -111,18 +111,9 @@ BoundKernel bindAgain(const sectile_call &call, const Placement &placed) {
   return bound;
 }
 
-void setDependent(BoundKernel &bound) {
-  bool hasLaunched = false; // anything yet, as a part of this call
-  for (detail::BoundLaunch &launch : bound.launches) {
-    launch.options.dependent = hasLaunched;
-    hasLaunched |= launch.grid.x && launch.grid.y && launch.grid.z;
-  }
-}
-
 void prepareCall(sectile_call &call) {
   checkOverlap(call.settled->call, call.placed.addresses);
   call.bound = bindCall(call.settled->call, call.placed, call.settled->config, call.device);
-  setDependent(call.bound);
   auto kept = std::make_shared<sectile_call::Kept>();
   for (const detail::BoundLaunch &launch : call.bound.launches)
     kept->code.push_back(runtime::LaunchAccess::prepare(launch, call.device).shared_from_this());
@@ -194,7 +185,6 @@ void runOnOthers(const sectile_call &call, const sectile_stream &stream,
       c::placementOf(call.device, {call.op, others, settled.tensors.size(), nullptr, 0});
   checkOverlap(settled, placed.addresses);
   BoundKernel bound = bindAgain(call, placed);
-  setDependent(bound);
   for (const detail::BoundLaunch &launch : bound.launches)
     runtime::LaunchAccess::launch(launch, stream.stream);
 }

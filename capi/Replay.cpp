@@ -64,14 +64,11 @@ std::optional<Replay> Replay::of(const Invocation &call, const Config &config, c
       first.bound.launches.size() != second.bound.launches.size())
     return std::nullopt;
   Replay replay;
-  bool hasLaunched = false; // anything yet, as a part of this call
   for (std::size_t i = 0; i < first.bound.launches.size(); ++i) {
     const detail::BoundLaunch &a = first.bound.launches[i], &b = second.bound.launches[i];
     if (!alike(a, b))
       return std::nullopt;
     Launch &launch = replay.launches.emplace_back(Launch{a, {}});
-    launch.bound.options.dependent = hasLaunched;
-    hasLaunched |= a.grid.x && a.grid.y && a.grid.z;
     std::size_t word = 0;
     for (const detail::ArgSpec &spec : a.kernel->arguments()) {
       const bool isAddress =

@@ -77,6 +77,7 @@ constexpr Row queryGradients[] = {
     {warpgroups, 128, {.without = options, .queries = 1024}, {128, 128, 8, overlapped}},
     // Options take the registers of half the keys.
     {warpgroups, 128, {.queries = 1024}, {128, 64, 8, overlapped}},
+    {warpgroups, 128, {.without = options, .queries = 512, .keys = 512}, {128, 64, 8, overlapped}},
     {warpgroups, 128, {}, {64, 64, 4}},
     {warpgroups, 192, {}, {128, 64, 8, overlapped}},
     // Two warpgroups do not hold the gradients of 128 rows.
@@ -122,6 +123,10 @@ constexpr Row keyGradients[] = {
     {warpgroups, 128, {.with = bias | softcap, .queries = 1024}, {32, 128, 8, overlapped, 3}},
     {warpgroups, 128, {.with = mask | softcap, .queries = 1024}, {32, 128, 8, overlapped, 3}},
     {warpgroups, 128, {.queries = 1024}, {64, 128, 8, overlapped, 3}},
+    {warpgroups,
+     128,
+     {.without = options, .queries = 512, .keys = 512},
+     {64, 128, 8, overlapped, 3}},
     {warpgroups, 128, {}, {64, 128, 8, plain, 3}},
     {warpgroups, any, {.with = dropout}, {32, 64, 8, overlapped}},
     {warpgroups, any, {}, {64, 64, 8, overlapped}},
@@ -170,6 +175,12 @@ Units unitsOf(DType dtype, const std::string &target) {
   return wide ? matrices32 : matrices;
 }
 
+// Keys that a query sees, in the mean.
+double keysSeen(const Situation &situation, const Invocation &call) {
+  const std::int64_t heads = extentOr0(call, "B") * extentOr0(call, "Hq");
+  return visiblePairs(call) / double(std::max<std::int64_t>(heads * situation.queries, 1));
+}
+
 // What decides how warpgroups share the forward pass.
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
@@ -186,7 +197,7 @@ void lookAtBlocks(Situation &situation, const Invocation &call, const std::strin
   situation.single = queries < 1024 && (narrow || !filled || count < units);
   if (situation.single)
     return;
-  situation.keys = visiblePairs(call) / double(std::max<std::int64_t>(heads * queries, 1));
+  situation.keys = keysSeen(situation, call);
   // Causal blocks are as long in pairs.
   situation.spread = count > units && (!causal || heads % 2 == 0);
 }
@@ -231,6 +242,8 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
     situation.options |= lambda;
   if (pass == Pass::forward && situation.units == warpgroups)
     lookAtBlocks(situation, call, target);
+  else if (situation.units == warpgroups)
+    situation.keys = keysSeen(situation, call);
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
   if (units == warpgroups && call.extents.contains("Tq")) {

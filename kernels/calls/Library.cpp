@@ -182,10 +182,7 @@ PreparedCall sectile::prepare_kernel(const Device &device, std::string_view name
                        [&](const TensorType &type) { return allocate(device, type); });
     checkOverlap(settled->call, placed.addresses);
     state->bound = bindCall(settled->call, placed, settled->config, device);
-    bool hasLaunched = false; // anything yet, as a part of this call
     for (detail::BoundLaunch &launch : state->bound.launches) {
-      launch.options.dependent = hasLaunched;
-      hasLaunched |= launch.grid.x && launch.grid.y && launch.grid.z;
       runtime::LaunchAccess::checkOwners(launch, device);
       state->code.push_back(runtime::LaunchAccess::prepare(launch, device).shared_from_this());
     }

@@ -175,10 +175,6 @@ std::uint64_t Use::address(std::size_t argument) const {
 
 const Stream *Use::streamToLaunchIn() const { return state.stream; }
 
-bool Use::hasLaunched() const { return state.hasLaunched; }
-
-void Use::noteLaunch(const Grid &grid) { state.hasLaunched |= grid.x && grid.y && grid.z; }
-
 // Throws Error where a description takes an argument for what it is not.
 static void requireType(const Invocation &call, std::size_t argument, DType dtype, std::size_t axes,
                         bool orMore, bool isRank) {
@@ -285,5 +281,4 @@ void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelO
   part.addresses = placed.addresses;
   Use partUse(inner, chosen, part);
   inner.kernel->apply(partUse);
-  state.hasLaunched = part.hasLaunched;
 }

@@ -60,7 +60,6 @@ struct Use::State {
   std::span<const std::uint64_t> addresses = {};
   const Stream *stream = nullptr;                  // launch it there; or
   BoundKernel *bound = nullptr;                    // keep the launches here
-  bool hasLaunched = false;                        // anything yet, as a part of this call
   class Workspace *arena = nullptr;                // of the stream
   std::span<const detail::Memory> workspaces = {}; // of an earlier BoundKernel
   const Device *device = nullptr;                  // of workspaces; without it that of an argument

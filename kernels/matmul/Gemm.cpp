@@ -402,12 +402,9 @@ void eachLaunch(Use &use, const detail::GemmCall &given, const Config &own,
         a = copyOf(leftOperand(use, left), left);
         b = copyOf(rightOperand(use, right), right);
       });
-  bool dependent = a.copied || b.copied;
   schedule.launch(
       [&](std::int64_t programs, const GemmConfig &each) {
-        launch(
-            {programs, each, dependent, parts.extents(), parts.memory(), arrived.memory(), a, b});
-        dependent = true;
+        launch({programs, each, parts.extents(), parts.memory(), arrived.memory(), a, b});
       },
       own.contains("m") ? chosen.m : 1, own.contains("n") ? chosen.n : 1);
 }

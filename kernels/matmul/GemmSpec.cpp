@@ -65,12 +65,16 @@ struct ProductChoice {
 };
 ProductChoice defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
-  const std::span<const ProductTile> tiles = shape.bytes == 2 && !shape.streamed
-                                                 ? std::span<const ProductTile>(tilesOf16Bits)
-                                                 : productTiles;
+  std::span<const ProductTile> tiles = productTiles;
+  if (shape.bytes == 2 && !shape.streamed)
+    tiles = tilesOf16Bits;
+  // Threads store rows that are no multiple of 16 bytes, which takes as long as multiplying where a
+  // program has the sums of the largest tile, in f32.
+  else if (shape.bytes == 4 && shape.columns % 4 != 0)
+    tiles = tiles.subspan(1);
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
-  const bool mayPersist = shape.bytes == 2 && !epilogueParts(call).residual;
+  const bool mayPersist = shape.bytes > 1 && !epilogueParts(call).residual;
   const ProductConfig best = fastestProduct(tiles, shape,
                                             {.persistent = !mayPersist      ? ProductForms::never
                                                            : shape.streamed ? ProductForms::always
@@ -82,9 +86,6 @@ ProductChoice defaultsForWarpgroups(const Invocation &call, const std::string &t
   return {productFields(call, best, target), productMicroseconds(shape, best, target)};
 }
 
-// What a warp of NVIDIA's multiplies at least.
-constexpr std::int64_t narrowRows = 16;
-
 // How many programs share a tile's sum, so that there is one for each multiprocessor, with as many
 // steps each.
 std::int64_t splitsFor(std::int64_t programs, std::int64_t tiles, std::int64_t steps,
@@ -92,20 +93,6 @@ std::int64_t splitsFor(std::int64_t programs, std::int64_t tiles, std::int64_t s
   constexpr std::int64_t mostSplits = 16;
   return std::clamp<std::int64_t>(
       std::min(programs / std::max<std::int64_t>(tiles, 1), steps / leastSteps), 1, mostSplits);
-}
-
-// Reading the weights is what takes the time: lines of 256 bytes, and as many of them in flight as
-// there is room for.
-ProductConfig configForFewRows(const ProductShape &shape, std::int64_t units) {
-  const std::int64_t n = shape.batches * ceilDiv(shape.columns, 64) >= units ? 64 : 32,
-                     depth = std::min<std::int64_t>(256 / shape.bytes, 128);
-  return {.m = narrowRows,
-          .n = n,
-          .k = depth,
-          .warps = 4,
-          .stages = 6,
-          .splits = splitsFor(units, shape.batches * ceilDiv(shape.columns, n),
-                              ceilDiv(shape.inner, depth), /*leastSteps=*/8)};
 }
 
 Config defaultsFor(const Invocation &call, const std::string &target) {
@@ -120,8 +107,22 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
   }
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(shape.rows, shape.columns) <= 256;
-  if (matrices && !small && shape.rows <= narrowRows && target.starts_with("sm_"))
-    return productFields(call, configForFewRows(shape, units), target);
+  // Threads load b by elements where its rows are no multiple of 16 bytes.
+  const bool isFew = shape.rows <= fewRows ||
+                     (shape.columns <= fewRows &&
+                      (call.options.flag("trans_b") || shape.columns * shape.bytes % 16 == 0));
+  if (matrices && isFew && target.starts_with("sm_")) {
+    ProductShape fewer = shape;
+    const bool isTurned = shape.rows > fewRows;
+    if (isTurned) {
+      std::swap(fewer.rows, fewer.columns);
+      fewer.acrossK = call.options.flag("trans_a");
+    }
+    ProductConfig best = fastestOfFewRows(fewer, target);
+    if (isTurned)
+      std::swap(best.m, best.n);
+    return productFields(call, best, target);
+  }
   const std::int64_t most = small || !matrices ? 64 : 128;
   // Few rows or columns: tiles no larger than they are.
   const std::int64_t side = std::clamp<std::int64_t>(std::min(shape.rows, shape.columns), 1, most);
@@ -149,7 +150,9 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
   const std::int64_t sums = sumsOfThread(config, target);
   // A line of shared memory holds 128 numbers of 8 bits.
   const bool narrow = config.at("m") == narrowRows;
-  const std::int64_t deepest = narrow || size_of(call.dtype("a")) == 1 ? 128 : 64;
+  const std::int64_t deepest = std::min(call.extent("M"), call.extent("N")) <= fewRows ? 256
+                               : size_of(call.dtype("a")) == 1                         ? 128
+                                                                                       : 64;
   const bool suitsRows = !narrow || call.extent("M") <= narrowRows;
   const bool suitsColumns =
       std::has_single_bit(static_cast<std::uint64_t>(config.at("n"))) ||
@@ -257,7 +260,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
       shapeOf);
   spec.spaces = {{.axes = {{"m", {16, 32, 64, 128, 256}},
                            {"n", {32, 64, 96, 128, 160, 192, 224, 256}},
-                           {"k", {16, 32, 64, 128}},
+                           {"k", {16, 32, 64, 128, 256}},
                            {"warps", {4, 8}},
                            {"stages", {2, 3, 4, 5, 6}}},
                   .where = isWorthTrying}};

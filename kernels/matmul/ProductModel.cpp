@@ -2,6 +2,7 @@
 #include "kernels/matmul/ProductModel.h"
 #include "kernels/calls/Use.h"
 #include "runtime/MachineModel.h"
+#include <bit>
 #include <cmath>
 
 using namespace sectile;
@@ -109,6 +110,55 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
               double(programs) * m * n * sizeof(float) / added;
   // The two overlap, but not perfectly.
   return launch + std::pow(std::pow(computing, 4) + std::pow(moving, 4), 0.25) + sharing;
+}
+
+// Products of few rows wait for b. Fitted to 658 products of 1 to 32 rows on an H200: microseconds,
+// bytes in one of them, and multiplications.
+namespace few {
+constexpr double arrival = 0.64;              // of what is asked for, where nothing else is
+constexpr double leastStep = 0.22;            // no step is shorter
+constexpr double received = 64e3;             // by one multiprocessor
+constexpr double multiplied = 1.5e6;          // by one multiprocessor
+constexpr double multiplied32 = 0.27e6;       // of 32 bits
+constexpr double edges = 1.6;                 // of a program: its first step and its stores
+constexpr double split = 0.5, parts = 0.84e6; // a launch that adds up, and what it adds up
+constexpr double whole = 256, broken = 0.16;  // shorter reads take up to so much longer
+} // namespace few
+
+double microsecondsOfFewRows(const ProductShape &shape, const ProductConfig &config,
+                             const std::string &target) {
+  const Chip &chip = Chip::known(target);
+  const MachineModel &machine = machineModel(chip);
+  const std::int64_t units = machine.units, deep = config.k * shape.bytes,
+                     ofB = config.n * deep, // of one step
+      ofBoth = ofB + config.m * deep,
+                     beside = std::clamp<std::int64_t>(
+                         chip.sharedBytesPerUnit / (ofBoth * config.stages + 1024), 1, 8),
+                     programs = shape.batches * ceilDiv(shape.rows, config.m) *
+                                ceilDiv(shape.columns, config.n) * config.splits,
+                     steps = ceilDiv(ceilDiv(shape.inner, config.k), config.splits);
+  const double multiplications = double(config.m * config.n * config.k),
+               each = std::max(double(ofBoth) / few::received,
+                               multiplications /
+                                   (shape.bytes == 4 ? few::multiplied32 : few::multiplied));
+  // Programs that are on the chip at once.
+  const auto wave = [&](std::int64_t count) {
+    if (count == 0)
+      return 0.0;
+    const double step =
+                     std::max({each * double(ceilDiv(count, units)),
+                               few::arrival / double(std::max<std::int64_t>(config.stages - 1, 1)),
+                               few::leastStep}),
+                 memory =
+                     double(count) * double(ofB) / (machine.memoryGigabytes * 1e3 * memoryReached);
+    return few::edges + double(steps) * std::pow(std::pow(step, 4) + std::pow(memory, 4), 0.25);
+  };
+  const std::int64_t most = units * beside;
+  const double reading = double(programs / most) * wave(most) + wave(programs % most),
+               line = double(shape.acrossK ? config.n * shape.bytes : deep),
+               broken = few::broken * std::max(0.0, 1 - line / few::whole),
+               sums = double(programs * config.m * config.n) * sizeof(float);
+  return reading * (1 + broken) + (config.splits > 1 ? few::split + sums / few::parts : 0);
 }
 
 } // namespace
@@ -222,6 +272,45 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
       considerSplits(count);
     if (splits > 1 || !isDone)
       considerSplits(splits);
+  }
+  return best;
+}
+
+ProductConfig sectile::fastestOfFewRows(const ProductShape &shape, const std::string &target) {
+  // A step's columns and bytes of their depth. The deepest is for long sums: a ring that holds most
+  // of a sum delays the first step and hides nothing. The shallowest reads b by short lines, where
+  // those lie along K.
+  struct Tile {
+    std::int64_t n, bytes, stages, leastSteps = 0;
+    bool isAcrossK = false;
+  };
+  constexpr Tile tiles[] = {
+      {32, 512, 6, 16}, {32, 256, 6}, {128, 256, 4}, {256, 64, 6, 0, /*isAcrossK=*/true}};
+  constexpr std::int64_t shallowest = 32, deepest = 256, mostSplits = 16, leastStepsOfSplit = 8;
+  const auto inner = static_cast<std::uint64_t>(std::max(shape.inner, shallowest));
+  ProductConfig best{};
+  double least = 0;
+  for (const auto &[n, bytes, stages, leastSteps, isAcrossK] : tiles) {
+    if (isAcrossK && !shape.acrossK)
+      continue;
+    const std::int64_t m = shape.rows <= narrowRows ? narrowRows : fewRows,
+                       k = std::min({bytes / shape.bytes, deepest,
+                                     static_cast<std::int64_t>(std::bit_ceil(inner))}),
+                       slots = Chip::known(target).maxSharedBytes / ((m + n) * k * shape.bytes),
+                       steps = ceilDiv(shape.inner, k);
+    ProductConfig config{.m = m,
+                         .n = n,
+                         .k = k,
+                         .warps = 4,
+                         .stages = std::clamp<std::int64_t>(std::min(slots, steps), 2, stages)};
+    for (; config.splits <= mostSplits; config.splits *= 2) {
+      const std::int64_t each = steps / config.splits;
+      if (each < leastSteps || (config.splits > 1 && each < leastStepsOfSplit))
+        break;
+      const double time = microsecondsOfFewRows(shape, config, target);
+      if (least == 0 || time < least)
+        best = config, least = time;
+    }
   }
   return best;
 }

@@ -73,6 +73,12 @@ struct ProductForms {
   std::int64_t mostSplits = 1; // programs that share the sums of a tile
 };
 
+// Products of up to fewRows rows, which wait for b: what is fastest by a model of its own, of tiles
+// of narrowRows or fewRows rows, which NVIDIA's warps multiply each for itself. Columns are rows of
+// the product of the operands turned, whose b is a.
+constexpr std::int64_t narrowRows = 16, fewRows = 32;
+ProductConfig fastestOfFewRows(const ProductShape &shape, const std::string &target);
+
 ProductConfig fastestProduct(std::span<const ProductTile> tiles, const ProductShape &shape,
                              const ProductForms &forms, const std::string &target);
 

@@ -8,6 +8,7 @@
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/matmul/SharedSums.h"
 #include "kernels/references/Sample.h"
 #include <algorithm>
 #include <sectile/error.h>
@@ -18,11 +19,13 @@ namespace {
 
 struct QuantizedConfig {
   int m = 64, n = 128, k = 32, order = 8, warps = 4, stages = 3;
+  int splits = 1, sliceM = 0, sliceN = 0; // sliceM: add up the parts of splits, in slices
   int group = 128;
   Activation activation = Activation::none;
   bool zeros = false, bias = false;
 };
-SECTILE_CONFIG(QuantizedConfig, m, n, k, order, warps, stages, group, activation, zeros, bias)
+SECTILE_CONFIG(QuantizedConfig, m, n, k, order, warps, stages, splits, sliceM, sliceN, group,
+               activation, zeros, bias)
 
 // Two codes of 4 bits, the first in the low half.
 template <class Code> constexpr bool isPacked = std::is_same_v<Code, std::uint8_t>;
@@ -61,29 +64,46 @@ template <class T, class Code> struct QuantizedArguments {
   CodedWeights<T, Code> weights;
   View<const T, 1> bias;
   View<T, 2> c;
+  View<float, 3> parts;
 };
 template <class T, class Code>
-SECTILE_STRUCT((QuantizedArguments<T, Code>), a, weights, bias, c)
+SECTILE_STRUCT((QuantizedArguments<T, Code>), a, weights, bias, c, parts)
 
 // Code is int8_t, uint8_t, or T where the weights have been decoded.
 template <class T, class Code>
-Kernel quantizedMatmul{"quantized_matmul", [](const QuantizedArguments<T, Code> &arguments,
-                                              const QuantizedConfig &config) {
-                         const auto &[a, coded, bias, c] = arguments;
-                         const int m = config.m, n = config.n, depth = config.k;
-                         auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
-                         auto left = a.tile(m, depth);
-                         auto sums = zeros<float>(m, n);
-                         for (auto step : range(0, cdiv(a.extent(1), depth))) {
-                           Tile<T> weights;
-                           if constexpr (std::is_same_v<Code, T>)
-                             weights = coded.w.tile(n, depth).load(j, step);
-                           else
-                             weights = decoded<T, Code>(coded, j, step, config);
-                           sums = dot(left.load(i, step), trans(weights), sums);
-                         }
-                         storeActivated(c, bias, i, j, sums, config);
-                       }};
+Kernel quantizedMatmul{
+    "quantized_matmul",
+    [](const QuantizedArguments<T, Code> &arguments, const QuantizedConfig &config) {
+      const auto &[a, coded, bias, c, parts] = arguments;
+      const int m = config.m, n = config.n, depth = config.k;
+      const PartLayout layout(m, n);
+      if (config.sliceM) {
+        const SplitSlice slice = splitSlice(m, n, config.sliceM, config.sliceN);
+        auto [i, j] = grouped_order(slice.tile, c.tiles(m, n), config.order);
+        QuantizedConfig ofSlice = config;
+        ofSlice.m = slice.rows, ofSlice.n = slice.columns;
+        storeActivated(c, bias, i * (m / slice.rows) + slice.i, j * (n / slice.columns) + slice.j,
+                       sumOfSplits(parts, layout, config.splits, slice), ofSlice);
+        return;
+      }
+      const Int program = program_id(0), part = program % config.splits,
+                steps = cdiv(a.extent(1), depth);
+      auto [i, j] = grouped_order(program / config.splits, c.tiles(m, n), config.order);
+      auto left = a.tile(m, depth);
+      auto sums = zeros<float>(m, n);
+      for (auto step : range(part * steps / config.splits, (part + 1) * steps / config.splits)) {
+        Tile<T> weights;
+        if constexpr (std::is_same_v<Code, T>)
+          weights = coded.w.tile(n, depth).load(j, step);
+        else
+          weights = decoded<T, Code>(coded, j, step, config);
+        sums = dot(left.load(i, step), trans(weights), sums);
+      }
+      if (config.splits == 1)
+        storeActivated(c, bias, i, j, sums, config);
+      else
+        layout.store(parts.at(program), sums);
+    }};
 
 template <class T, class Code> struct DecodeArguments {
   CodedWeights<T, Code> coded;
@@ -147,16 +167,20 @@ Config defaults(const Invocation &call, const std::string &target) {
           target);
     return fields(tile, true);
   }
-  // Of few rows, reading the weights takes the time: more of them are in flight.
-  const bool few = rows <= 64;
-  return fields({.m = rows <= 16 ? 16
-                      : few      ? 32
-                                 : 64,
-                 .n = few ? 32 : 64,
-                 .k = inGroup(128),
-                 .warps = 4,
-                 .stages = few ? 4 : 3},
-                false);
+  if (rows > 64)
+    return fields({.m = 64, .n = 64, .k = inGroup(128), .warps = 4, .stages = 3}, false);
+  // Of few rows, reading and decoding the weights takes the time: as many programs as a chip holds
+  // at once.
+  ProductConfig config{
+      .m = rows <= 16 ? 16 : 32, .n = 32, .k = inGroup(128), .warps = 4, .stages = 4};
+  constexpr std::int64_t beside = 6, mostSplits = 8;
+  const std::int64_t leastSteps = rows <= 16 ? 8 : 32;
+  const std::int64_t programs = std::max<std::int64_t>(
+                         ceilDiv(rows, config.m) * ceilDiv(call.extent("N"), config.n), 1),
+                     steps = ceilDiv(call.extent("K"), config.k);
+  config.splits = std::clamp<std::int64_t>(
+      std::min(beside * multiprocessors(target) / programs, steps / leastSteps), 1, mostSplits);
+  return fields(config, false);
 }
 
 void apply(Use &use) {
@@ -166,11 +190,16 @@ void apply(Use &use) {
     throw InputError("quantized_matmul: configuration field 'k' is " + std::to_string(config.k) +
                      ", which does not divide the group of " + std::to_string(config.group));
   const std::int64_t columns = use.extent("N"), inner = use.extent("K"),
-                     programs = ceilDiv(use.extent("M"), config.m) * ceilDiv(columns, config.n);
+                     tiles = ceilDiv(use.extent("M"), config.m) * ceilDiv(columns, config.n);
+  const auto parts =
+      partsOfSums<float>(use, partsOfSplits(tiles, config.splits), config.m, config.n);
   for_dtype<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {
     for_dtype<std::uint8_t, std::int8_t>(use.call.dtype("w"), [&]<class Code>(Code) {
       if (!decodeFirst) {
-        use(quantizedMatmul<T, Code>, programs, config);
+        forSplits(config, tiles * config.splits, tiles,
+                  [&](std::int64_t programs, const QuantizedConfig &each) {
+                    use(quantizedMatmul<T, Code>, programs, each, {{"parts", parts}});
+                  });
         return;
       }
       const auto weights = use.workspace<T, 2>({columns, inner});
@@ -179,7 +208,9 @@ void apply(Use &use) {
       decode.k = std::min(config.group & -config.group, 128);
       use(quantizedDecode<T, Code>, Grid(ceilDiv(columns, decode.n), ceilDiv(inner, decode.k)),
           decode, {{"weights", weights}});
-      use(quantizedMatmul<T, T>, programs, config, {{"w", weights}});
+      QuantizedConfig product = config;
+      product.splits = 1;
+      use(quantizedMatmul<T, T>, tiles, product, {{"w", weights}, {"parts", parts}});
     });
   });
 }
@@ -210,7 +241,8 @@ KernelSpec sectile::quantizedMatmulSpec() {
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.config = productFieldSpecs(
       "order", "depth of one step; divides `group`",
-      {{"decode_first", "1: the weights are decoded before the product, into scratch memory"}});
+      {{"splits", "programs that share the sums of one tile, without decode_first"},
+       {"decode_first", "1: the weights are decoded before the product, into scratch memory"}});
   spec.neutral = {"order", "stages"};
   spec.typical = {{"M", 16}, {"N", 4096}, {"K", 4096}};
   spec.small = {{"M", 20}, {"N", 50}, {"K", 160}};
@@ -228,10 +260,13 @@ KernelSpec sectile::quantizedMatmulSpec() {
                 {"n", {32, 64, 128}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
-                {"stages", {2, 3, 4}}},
+                {"stages", {2, 3, 4}},
+                {"splits", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const bool decodeFirst = config.at("decode_first");
          const std::int64_t sums = sumsOfThread(config, target);
+         if (config.at("splits") > (decodeFirst ? 1 : ceilDiv(call.extent("K"), config.at("k"))))
+           return false;
          return sums >= 4 && sums <= (decodeFirst ? 128 : 64) &&
                 (decodeFirst || call.options.integer("group") % config.at("k") == 0);
        }}};

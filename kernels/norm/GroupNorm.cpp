@@ -26,81 +26,188 @@ template <class T> struct GroupNormArguments {
 template <class T>
 SECTILE_STRUCT(GroupNormArguments<T>, x, w, b, y, mean, rstd, groups, eps)
 
-// The mean is taken away before anything is squared. A group that does not fit is read twice.
+// Of a part of a group: [3, B G, parts] of counts, sums and squares of distances.
+template <class T>
+struct GroupPartsArguments {
+  View<const T, 3> x;
+  View<float, 3> sums;
+  Int groups;
+};
+template <class T>
+SECTILE_STRUCT(GroupPartsArguments<T>, x, sums, groups)
+
+template <class T>
+struct GroupOfPartsArguments {
+  View<const T, 3> x;
+  View<const T, 1> w, b;
+  View<const float, 3> sums;
+  View<T, 3> y;
+  View<float, 2> mean, rstd;
+  Int groups;
+  Float eps;
+};
+template <class T>
+SECTILE_STRUCT(GroupOfPartsArguments<T>, x, w, b, sums, y, mean, rstd, groups, eps)
+
+// Blocks of a group's channels and positions, one after another; `parts` programs have a run each.
+struct GroupBlocks {
+  Int channels, positions, blocksAcross; // of a group
+  int m, n;
+  Int first, end; // of the program's blocks
+
+  GroupBlocks(const Int &channels, const Int &positions, const GroupNormConfig &config,
+              const Int &part, const Int &parts)
+      : channels(channels), positions(positions), blocksAcross(cdiv(positions, config.block)),
+        m(config.channels), n(config.block) {
+    const Int count = cdiv(channels, m) * blocksAcross, each = cdiv(count, parts);
+    first = minimum(part * each, count);
+    end = minimum(first + each, count);
+  }
+  // visit(channel, position, inside, count) for each, where `inside` is what the group has of the
+  // block, which are `count` elements.
+  template <class Visit> void forEach(Visit &&visit) const {
+    for (auto number : range(first, end)) {
+      const Int channel = number / blocksAcross, block = number % blocksAcross;
+      visit(channel, block, inside(channel, block),
+            cast<float>(minimum(channels - channel * m, m) * minimum(positions - block * n, n)));
+    }
+  }
+  Bool inside(const Int &channel, const Int &block) const {
+    return expand(channel * m + arange(0, m) < channels, 1) &&
+           expand(block * n + arange(0, n) < positions, 0);
+  }
+};
+
+// What is beyond a group counts as 0, which must not count as a distance from the mean.
+Tile<float> distanceFrom(const Float &mean, const Tile<float> &values, const Bool &inside) {
+  return where(inside, values - mean, 0.0f);
+}
+
+// One block of y.
+template <class T>
+void normalise(const auto &a, const Group<const T> &group, const GroupNormConfig &config,
+               const Int &channel, const Int &block, const Tile<float> &distance,
+               const Float &rstd) {
+  const int m = config.channels;
+  const auto ofChannels = [&](const View<const T, 1> &values) {
+    return expand(cast<float>(group.of(values).tile(m).load(channel)), 1);
+  };
+  group.of(a.y)
+      .tile(m, config.block)
+      .store(channel, block, distance * rstd * ofChannels(a.w) + ofChannels(a.b));
+}
+
+void keepStatistics(const auto &a, const auto &group, const Float &mean, const Float &rstd,
+                    const Bool &isOwn = true) {
+  store(group.place(a.mean), mean, isOwn);
+  store(group.place(a.rstd), rstd, isOwn);
+}
+
+// The mean is taken away before anything is squared.
+auto spreadOf(const GroupBlocks &blocks, const auto &from) {
+  Spread spread([](const Tile<float> &values) { return sum(values); }, full<float>(0.0f));
+  blocks.forEach([&](const Int &channel, const Int &block, const Bool &inside, const Float &count) {
+    spread.add(cast<float>(from.load(channel, block)), inside, count);
+  });
+  return spread;
+}
+
+// A program for each group, which it reads twice where it does not fit.
 template <class T>
 Kernel groupNorm{
     "group_norm", [](const GroupNormArguments<T> &a, const GroupNormConfig &config) {
-      const auto &[x, w, b, y, means, rstds, groups, eps] = a;
-      const int m = config.channels, n = config.block;
-      auto number = program_id(0);
-      const Group<const T> group(x, number, groups);
-      auto positions = x.extent(2);
-      auto from = group.of(x).tile(m, n);
-      auto to = group.of(y).tile(m, n);
-      auto weight = group.of(w).tile(m), bias = group.of(b).tile(m);
-      // What is beyond the group counts as 0, which must not count as a distance from
-      // the mean.
-      auto inside = [&](const Int &channel, const Int &block) {
-        auto rows = channel * m + arange(0, m) < group.size;
-        auto columns = block * n + arange(0, n) < positions;
-        return expand(rows, 1) && expand(columns, 0);
-      };
-      auto centred = [&](const Int &channel, const Int &block, const Tile<float> &values,
-                         const Float &mean) {
-        return where(inside(channel, block), values - mean, 0.0f);
-      };
-      auto write = [&](const Int &channel, const Int &block, const Tile<float> &distance,
-                       const Float &rstd) {
-        to.store(channel, block,
-                 distance * rstd * expand(cast<float>(weight.load(channel)), 1) +
-                     expand(cast<float>(bias.load(channel)), 1));
-      };
-      auto keep = [&](const Float &mean, const Float &rstd) {
-        store(group.place(means), mean);
-        store(group.place(rstds), rstd);
-      };
-
-      auto whole = cast<float>(group.size) * cast<float>(positions);
+      const Group<const T> group(a.x, program_id(0), a.groups);
+      const GroupBlocks blocks(group.size, a.x.extent(2), config, 0, 1);
+      const auto from = group.of(a.x).tile(config.channels, config.block);
       if (config.whole) {
+        const auto whole = cast<float>(group.size) * cast<float>(a.x.extent(2));
         auto values = cast<float>(from.load(0, 0));
         Float mean = sum(values) / whole;
-        auto distance = centred(0, 0, values, mean);
-        Float rstd = 1.0f / sqrt(sum(distance * distance) / whole + eps);
-        keep(mean, rstd);
-        write(0, 0, distance, rstd);
+        auto distance = distanceFrom(mean, values, blocks.inside(0, 0));
+        Float rstd = 1.0f / sqrt(sum(distance * distance) / whole + a.eps);
+        keepStatistics(a, group, mean, rstd);
+        normalise(a, group, config, 0, 0, distance, rstd);
         return;
       }
-      auto channels = cdiv(group.size, m), blocks = cdiv(positions, n);
-      auto sumOf = [](const Tile<float> &values) { return sum(values); };
-      Spread spread(sumOf, full<float>(0.0f));
-      for (auto channel : range(0, channels))
-        for (auto block : range(0, blocks)) {
-          auto count = minimum(group.size - channel * m, m) * minimum(positions - block * n, n);
-          spread.add(cast<float>(from.load(channel, block)), inside(channel, block),
-                     cast<float>(count));
-        }
+      const auto spread = spreadOf(blocks, from);
       Float mean = spread.mean();
-      Float rstd = 1.0f / sqrt(spread.variance() + eps);
-      keep(mean, rstd);
-      for (auto channel : range(0, channels))
-        for (auto block : range(0, blocks))
-          write(channel, block,
-                centred(channel, block, cast<float>(from.load(channel, block)), mean), rstd);
+      Float rstd = 1.0f / sqrt(spread.variance() + a.eps);
+      keepStatistics(a, group, mean, rstd);
+      blocks.forEach([&](const Int &channel, const Int &block, const Bool &inside, const Float &) {
+        const auto values = cast<float>(from.load(channel, block));
+        normalise(a, group, config, channel, block, distanceFrom(mean, values, inside), rstd);
+      });
     }};
+
+// Where there are few groups, programs share each: first what its parts come to, then y.
+template <class T>
+Kernel groupNormParts{
+    "group_norm_parts", [](const GroupPartsArguments<T> &a, const GroupNormConfig &config) {
+      const auto &sums = a.sums;
+      const Int parts = sums.extent(2), number = program_id(0) / parts,
+                part = program_id(0) % parts;
+      const Group<const T> group(a.x, number, a.groups);
+      const GroupBlocks blocks(group.size, a.x.extent(2), config, part, parts);
+      const auto spread = spreadOf(blocks, group.of(a.x).tile(config.channels, config.block));
+      const auto keep = [&](int which, const auto &value) {
+        store(sums.at(which, number).ptr() + part, value);
+      };
+      keep(0, spread.count());
+      keep(1, spread.sum());
+      keep(2, spread.squaresFromMean());
+    }};
+
+template <class T>
+Kernel groupNormOfParts{
+    "group_norm_of_parts", [](const GroupOfPartsArguments<T> &a, const GroupNormConfig &config) {
+      const auto &sums = a.sums;
+      const Int parts = sums.extent(2), number = program_id(0) / parts,
+                part = program_id(0) % parts;
+      const Group<const T> group(a.x, number, a.groups);
+      const GroupBlocks blocks(group.size, a.x.extent(2), config, part, parts);
+      const auto each = arange(0, config.parts);
+      const auto of = [&](int which) {
+        return load(sums.at(which, number).ptr() + each, each < parts);
+      };
+      const auto counts = of(0), totals = of(1);
+      const Float all = sum(counts), mean = sum(totals) / all;
+      const auto apart = where(counts > 0.0f, totals / counts - mean, 0.0f);
+      const Float variance = sum(of(2) + counts * apart * apart) / all;
+      const Float rstd = 1.0f / sqrt(variance + a.eps);
+      keepStatistics(a, group, mean, rstd, part == 0);
+      const auto from = group.of(a.x).tile(config.channels, config.block);
+      blocks.forEach([&](const Int &channel, const Int &block, const Bool &inside, const Float &) {
+        const auto values = cast<float>(from.load(channel, block));
+        normalise(a, group, config, channel, block, distanceFrom(mean, values, inside), rstd);
+      });
+    }};
+
+constexpr std::int64_t mostParts = 64; // programs that share a group
+constexpr std::int64_t largest = 8192; // group that a program holds at once
 
 std::int64_t groupSize(const Invocation &call) {
   return call.extent("C") / std::max<std::int64_t>(call.extent("G"), 1);
 }
 
+// Four programs for each multiprocessor, of a block or more, where that is worth a launch.
+std::int64_t partsFor(const Invocation &call, const Config &config, std::int64_t units) {
+  const std::int64_t groups = std::max<std::int64_t>(call.extent("B") * call.extent("G"), 1),
+                     blocks = ceilDiv(groupSize(call), config.at("channels")) *
+                              ceilDiv(elementCount(call.leading), config.at("block"));
+  return groups >= 2 * units || blocks < 4
+             ? 1
+             : std::clamp<std::int64_t>(std::min(4 * units / groups, blocks), 1, mostParts);
+}
+
 } // namespace
 
-void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together) {
-  constexpr std::int64_t largest = 8192; // group that a program holds at once
-  spec.batch = {"B"};                    // positions are summed, too
+void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together,
+                             std::int64_t each) {
+  spec.batch = {"B"}; // positions are summed, too
   spec.config = {{"channels", "channels of a group held at once"},
                  {"block", "positions held at once"},
                  {"warps", "warps of one program"}};
-  spec.defaults = [together](const Invocation &call, const std::string &target) {
+  spec.defaults = [together, each](const Invocation &call, const std::string &target) {
     const std::int64_t channels = powerAtLeast(groupSize(call)),
                        positions = powerAtLeast(elementCount(call.leading));
     std::int64_t m = channels, n = positions;
@@ -109,8 +216,8 @@ void sectile::addGroupConfig(KernelSpec &spec, const char *part, std::int64_t to
       m = std::clamp<std::int64_t>(together / n, 1, channels);
     }
     const bool whole = m >= channels && n >= positions;
-    const std::int64_t each = whole ? 16 : together / 512;
-    const std::int64_t warps = std::clamp<std::int64_t>(m * n / (each * warpSize(target)), 1, 16);
+    const std::int64_t warps =
+        std::clamp<std::int64_t>(m * n / ((whole ? 16 : each) * warpSize(target)), 1, 16);
     return Config{{"channels", m}, {"block", n}, {"warps", warps}};
   };
   spec.spaces = {
@@ -161,10 +268,34 @@ KernelSpec sectile::groupNormSpec() {
                                      call.options.number("eps"), arithmetic);
     return std::vector{result.y, result.mean, result.rstd};
   };
-  addGroupConfig(spec, "group_norm", 8192);
+  addGroupConfig(spec, "group_norm", 4096, 32);
+  spec.config.push_back(
+      {"parts", "programs that share a group, of what does not fit one", 1, mostParts});
+  spec.defaults = [ofGroups = spec.defaults](const Invocation &call, const std::string &target) {
+    const std::int64_t units = multiprocessors(target), channels = powerAtLeast(groupSize(call)),
+                       positions = powerAtLeast(elementCount(call.leading));
+    // A launch for the parts takes longer than to hold twice of what suits many groups.
+    if (2 * call.extent("B") * call.extent("G") <= units && channels <= largest / positions * 2)
+      return Config{{"channels", channels},
+                    {"block", positions},
+                    {"warps", std::clamp<std::int64_t>(
+                                  channels * positions / (16 * warpSize(target)), 1, 16)},
+                    {"parts", 1}};
+    Config config = ofGroups(call, target);
+    config["parts"] = partsFor(call, config, units);
+    return config;
+  };
+  spec.spaces[0].axes.push_back({"parts", {1, 2, 4, 8, 16}});
   spec.apply = [](Use &use) {
+    const std::int64_t groups = use.extent("B") * use.extent("G"), parts = use.field("parts");
+    GroupNormConfig config = groupConfig(use);
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {
-      use(groupNorm<T>, use.extent("B") * use.extent("G"), groupConfig(use));
+      if (config.whole || parts == 1)
+        return use(groupNorm<T>, groups, config);
+      config.parts = static_cast<int>(powerAtLeast(parts));
+      const auto sums = use.workspace<float, 3>({3, groups, parts});
+      use(groupNormParts<T>, groups * parts, config, {{"sums", sums}});
+      use(groupNormOfParts<T>, groups * parts, config, {{"sums", sums}});
     });
   };
   return spec;

@@ -7,12 +7,13 @@ namespace sectile {
 struct GroupNormConfig {
   int channels = 16, block = 64, warps = 4;
   bool whole = true; // a group fits
+  int parts = 1;     // powerAtLeast of the programs that share a group
 };
-SECTILE_CONFIG(GroupNormConfig, channels, block, warps, whole)
+SECTILE_CONFIG(GroupNormConfig, channels, block, warps, whole, parts)
 
 // Adds the configuration, its defaults and the space of the launch of this name. Of a group that
-// does not fit a program takes `together` elements at once.
-void addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together);
+// does not fit a program takes `together` elements at once, `each` in a thread.
+void addGroupConfig(KernelSpec &spec, const char *part, std::int64_t together, std::int64_t each);
 GroupNormConfig groupConfig(const Use &use);
 
 // The channels of program 0's group.

@@ -133,7 +133,7 @@ KernelSpec sectile::groupNormBackwardSpec() {
     auto result = groupNormBackwardReference(in[0], in[1], in[2], in[3], in[4], arithmetic);
     return std::vector{result.dx, result.dw, result.db};
   };
-  addGroupConfig(spec, "group_norm_backward", 4096);
+  addGroupConfig(spec, "group_norm_backward", 4096, 8);
   spec.config.push_back(sumColumns);
   spec.defaults = [group = spec.defaults](const Invocation &call, const std::string &target) {
     Config config = group(call, target);

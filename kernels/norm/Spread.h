@@ -26,6 +26,12 @@ public:
   Tile<float> mean() const { return total / seen; }
   Tile<float> variance() const { return squares / seen; }
 
+  // What parts of the numbers are combined from: how many, their sum, and that of the squares of
+  // their distances from their mean.
+  const Float &count() const { return seen; }
+  const Tile<float> &sum() const { return total; }
+  const Tile<float> &squaresFromMean() const { return squares; }
+
 private:
   SumOf sumOf;
   Tile<float> total, middle, squares;

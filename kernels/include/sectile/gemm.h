@@ -250,7 +250,6 @@ struct GemmOperand {
 struct GemmLaunch {
   std::int64_t programs = 0;
   GemmConfig config;
-  bool dependent = false;                    // on the launch before
   std::array<std::int64_t, 3> partExtents{}; // of the sums of splits
   Memory parts, arrived;
   GemmOperand a, b;
@@ -324,8 +323,7 @@ public:
   void launch(const Stream &stream) const {
     launchGemm(stream, call, [&](const GemmLaunch &chosen) {
       withArguments(chosen, [&](const auto &kernel, const auto &...arguments) {
-        kernel.launch(stream, chosen.programs, arguments...,
-                      LaunchOptions{.dependent = chosen.dependent});
+        kernel.launch(stream, chosen.programs, arguments..., LaunchOptions{.dependent = true});
       });
     });
   }
@@ -334,8 +332,7 @@ public:
     return emitGemm(target, form, call, [&](const GemmLaunch &chosen) {
       BoundLaunch bound;
       withArguments(chosen, [&](const auto &kernel, const auto &...arguments) {
-        bound = kernel.bind(chosen.programs, arguments...,
-                            LaunchOptions{.dependent = chosen.dependent});
+        bound = kernel.bind(chosen.programs, arguments..., LaunchOptions{.dependent = true});
       });
       return bound;
     });

@@ -143,13 +143,14 @@ private:
     return detail::Binding(*this, kernel.name(), values)
         .all<typename Kernel::template Parameter<0>>();
   }
+  // Each launch begins as the kernel ahead of it ends, whosever that is, and waits for it.
   template <class Kernel, class... Arguments>
   void launch(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
+    constexpr LaunchOptions options{.dependent = true};
     if (const Stream *stream = streamToLaunchIn())
-      kernel.launch(*stream, grid, arguments..., LaunchOptions{.dependent = hasLaunched()});
+      kernel.launch(*stream, grid, arguments..., options);
     else
-      keep(kernel.bind(grid, arguments...));
-    noteLaunch(grid);
+      keep(kernel.bind(grid, arguments..., options));
   }
 
   // An option of another kind is none.
@@ -165,8 +166,6 @@ private:
   std::size_t placeOfDots(std::size_t argument) const;
   detail::Memory allocate(std::size_t bytes, bool zero);
   const Stream *streamToLaunchIn() const; // null: launches are kept
-  bool hasLaunched() const;               // anything yet, as a part of this call
-  void noteLaunch(const Grid &grid);
   void keep(detail::BoundLaunch launch);
 
   template <Element T, int N>

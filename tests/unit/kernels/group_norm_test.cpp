@@ -63,6 +63,28 @@ TEST_P(GroupNormOnChips, GroupsBeyondAProgram) {
   expectBothRight(device, {2, 10, 64, 1}, "", {{"channels", 2}, {"block", 64}, {"warps", 1}});
 }
 
+// Parts of no block, and of blocks that the group does not fill.
+TEST_P(GroupNormOnChips, GroupsInParts) {
+  for (const int parts : {2, 3, 5, 64})
+    expectRight(device, {"group_norm",
+                         {{"B", 2}, {"C", 10}, {"...", 150}},
+                         {{"groups", "2"}},
+                         {},
+                         parts == 3 ? "f16" : "f32",
+                         {{"channels", 4}, {"block", 64}, {"warps", 2}, {"parts", parts}}});
+}
+
+TEST(GroupNorm, SharesFewGroups) {
+  const auto parts = [](std::int64_t images, std::int64_t channels, std::int64_t positions) {
+    const KernelCase test{"group_norm", {{"B", images}, {"C", channels}, {"...", positions}}};
+    return completeConfig(resolveCase(test), "sm_90a", {}).at("parts");
+  };
+  EXPECT_EQ(parts(1, 320, 4096), 10); // as many as there are blocks
+  EXPECT_EQ(parts(2, 320, 16384), 8);
+  EXPECT_EQ(parts(2, 1280, 256), 1); // fits a program
+  EXPECT_EQ(parts(16, 320, 4096), 1);
+}
+
 TEST_P(GroupNormOnChips, Strides) {
   expectRightWithStrides(device,
                          {"group_norm", {{"B", 2}, {"C", 6}, {"...", 33}}, {{"groups", "2"}}});
@@ -95,10 +117,13 @@ TEST_P(GroupNormOnChips, ChannelsLast) {
 }
 
 TEST_P(GroupNormOnChips, LargeMean) {
-  for (std::int64_t positions : {33, 1500})
+  const Config inParts{{"channels", 2}, {"block", 64}, {"warps", 1}, {"parts", 4}};
+  for (const auto &[positions, config] :
+       {std::pair<int, Config>{33, {}}, {1500, {}}, {300, inParts}})
     expectRight(device, {.kernel = "group_norm",
                          .extents = {{"B", 1}, {"C", 12}, {"...", positions}},
                          .options = {{"groups", "2"}},
+                         .config = config,
                          .prepare = [](const Invocation &, auto &in) {
                            std::vector<double> values = in[0].to_double();
                            for (double &value : values)
@@ -108,14 +133,19 @@ TEST_P(GroupNormOnChips, LargeMean) {
 }
 
 TEST_P(GroupNormOnChips, NanStaysInItsGroup) {
-  const auto out = expectRight(device, {.kernel = "group_norm",
-                                        .options = {{"groups", "2"}},
-                                        .prepare = [](const Invocation &, auto &in) {
-                                          in[0].template as<float>()[7] = NAN;
-                                        }});
-  const auto y = out[0].as<float>();
-  for (std::size_t i = 0; i < y.size(); ++i)
-    EXPECT_EQ(std::isnan(y[i]), i < 48 * 70) << i;
+  for (const float value : {NAN, INFINITY})
+    for (const Config &config :
+         {Config{}, {{"channels", 8}, {"block", 64}, {"warps", 2}, {"parts", 4}}}) {
+      const auto out = expectRight(device, {.kernel = "group_norm",
+                                            .options = {{"groups", "2"}},
+                                            .config = config,
+                                            .prepare = [&](const Invocation &, auto &in) {
+                                              in[0].template as<float>()[7] = value;
+                                            }});
+      const auto y = out[0].as<float>();
+      for (std::size_t i = 0; i < y.size(); ++i)
+        EXPECT_EQ(std::isnan(y[i]), i < 48 * 70) << i;
+    }
 }
 
 TEST(GroupNormGradients, AgainstCentralDifferences) {

@@ -44,6 +44,19 @@ TEST_P(QuantizedMatmul, GroupsAndZeros) {
       expectRight(device, quantized(20, 33, 200, 32, dtype, {with}));
 }
 
+// Steps that splits do not divide, and fewer than there are splits.
+TEST_P(QuantizedMatmul, Splits) {
+  for (const int splits : {2, 3, 8})
+    for (const char *dtype : {"f16", "bf16,w=i8"}) {
+      KernelCase test = quantized(20, 70, 200, 32, dtype, {"zeros", "bias"});
+      test.config = {{"m", 32}, {"n", 32}, {"k", 32}, {"splits", splits}};
+      expectRight(device, test);
+    }
+  const Config few =
+      completeConfig(resolveCase(quantized(1, 4096, 4096, 128, "f16")), "sm_90a", {});
+  EXPECT_EQ(few.at("splits"), 4);
+}
+
 // As with many rows: no step of the product need lie in one group.
 TEST_P(QuantizedMatmul, DecodedApart) {
   for (const char *dtype : {"f16", "bf16,w=i8"})
