@@ -1,6 +1,7 @@
 // LLVM's optimiser and code generators for the chips we target.
 #include "codegen/Optimizer.h"
 #include "codegen/common/PseudoIntrinsics.h"
+#include "codegen/nvidia/SmallIntegers.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -71,6 +72,9 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, callGraph, modules);
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  // Last: the optimiser knows conversions, and not what they become.
+  if (machine.getTargetTriple().isNVPTX())
+    convertSmallIntegers(module);
 }
 
 static Expected<std::string> emit(Module &module, TargetMachine &machine, CodeGenFileType type) {

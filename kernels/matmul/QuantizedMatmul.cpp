@@ -38,25 +38,38 @@ template <class T, class Code> struct CodedWeights {
 template <class T, class Code>
 SECTILE_STRUCT((CodedWeights<T, Code>), w, scales, zeros)
 
-// Weights [n, k] of tile (j, step). They lie in one group.
+// What the weights of tile (j, step) are scaled by, and what stands for 0, [n, 1]. They lie in one
+// group.
+template <class T>
+struct Scaling {
+  Tile<T> scales, zeros;
+
+  template <class Code>
+  Scaling(const CodedWeights<T, Code> &coded, const Int &j, const Int &step,
+          const QuantizedConfig &config) {
+    const Int group = step * config.k / config.group;
+    scales = coded.scales.tile(config.n, 1).load(j, group);
+    zeros = config.zeros ? coded.zeros.tile(config.n, 1).load(j, group) : scales;
+  }
+};
+
+// Weights [n, k] of tile (j, step).
 template <class T, class Code>
 Tile<T> decoded(const CodedWeights<T, Code> &coded, const Int &j, const Int &step,
-                const QuantizedConfig &config) {
+                const Scaling<T> &scaling, const QuantizedConfig &config) {
   auto bits = coded.w.tile(config.n, isPacked<Code> ? config.k / 2 : config.k).load(j, step);
   Tile<float> weights;
   if constexpr (isPacked<Code>)
     weights = cast<float>(interleave(bits & 15, bits >> 4));
   else
     weights = cast<float>(bits);
-  const Int group = step * config.k / config.group;
-  auto along = [&](const View<const T, 2> &values) {
-    return expand(cast<float>(values.fix(1, group).tile(config.n).load(j)), 1);
-  };
+  const auto scales = cast<float>(scaling.scales);
   if (config.zeros)
-    weights = weights - along(coded.zeros);
+    weights = weights - cast<float>(scaling.zeros);
+  // Exact before it is rounded to T, as the product of the difference is.
   else if (isPacked<Code>)
-    weights = weights - 8.0f;
-  return cast<T>(weights * along(coded.scales));
+    return cast<T>(fma(weights, scales, scales * -8.0f));
+  return cast<T>(weights * scales);
 }
 
 template <class T, class Code> struct QuantizedArguments {
@@ -91,13 +104,19 @@ Kernel quantizedMatmul{
       auto [i, j] = grouped_order(program / config.splits, c.tiles(m, n), config.order);
       auto left = a.tile(m, depth);
       auto sums = zeros<float>(m, n);
-      for (auto step : range(part * steps / config.splits, (part + 1) * steps / config.splits)) {
-        Tile<T> weights;
-        if constexpr (std::is_same_v<Code, T>)
-          weights = coded.w.tile(n, depth).load(j, step);
-        else
-          weights = decoded<T, Code>(coded, j, step, config);
-        sums = dot(left.load(i, step), trans(weights), sums);
+      const Int first = part * steps / config.splits, end = (part + 1) * steps / config.splits;
+      if constexpr (std::is_same_v<Code, T>) {
+        for (auto step : range(first, end))
+          sums = dot(left.load(i, step), trans(coded.w.tile(n, depth).load(j, step)), sums);
+      } else {
+        // Scales are loaded a step ahead, as elements, which no copy does.
+        Scaling<T> next(coded, j, first, config);
+        for (auto step : range(first, end)) {
+          const Scaling<T> scaling = next;
+          next = Scaling<T>(coded, j, step + 1, config);
+          sums = dot(left.load(i, step), trans(decoded<T, Code>(coded, j, step, scaling, config)),
+                     sums);
+        }
       }
       if (config.splits == 1)
         storeActivated(c, bias, i, j, sums, config);
@@ -117,7 +136,9 @@ Kernel quantizedDecode{
     "quantized_matmul_decode",
     [](const DecodeArguments<T, Code> &a, const QuantizedConfig &config) {
       const Int j = program_id(0), step = program_id(1);
-      a.weights.tile(config.n, config.k).store(j, step, decoded<T, Code>(a.coded, j, step, config));
+      a.weights.tile(config.n, config.k)
+          .store(j, step,
+                 decoded<T, Code>(a.coded, j, step, Scaling<T>(a.coded, j, step, config), config));
     }};
 
 void sampleScales(const Invocation &call, HostArray &array, std::mt19937_64 &random) {

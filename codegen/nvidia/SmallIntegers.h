@@ -1,0 +1,18 @@
+// Conversions of small integers to f32 without the unit that converts.
+#ifndef SECTILE_CODEGEN_NVIDIA_SMALLINTEGERS_H
+#define SECTILE_CODEGEN_NVIDIA_SMALLINTEGERS_H
+
+namespace llvm {
+class Module;
+}
+
+namespace sectile {
+
+/// An instruction that converts takes as long as four to eight others of a thread. A float whose
+/// last bit counts ones has a small integer for its last bits, so that an operation on integers and
+/// a subtraction convert those, exactly: codes of 4 and 8 bits, above all.
+void convertSmallIntegers(llvm::Module &module);
+
+} // namespace sectile
+
+#endif
