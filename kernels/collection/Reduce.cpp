@@ -187,9 +187,10 @@ KernelSpec sectile::reduceSpec() {
     const std::int64_t rows = elementCount(call.leading), n = call.extent("N");
     const Parts parts = partsOf(rows, n);
     const std::int64_t length = std::min(n, parts.length);
-    // Programs that have a multiprocessor to themselves wait for less with more loads in flight.
+    // Programs that have a multiprocessor to themselves wait for memory once, with all of a row in
+    // flight.
     if (rows * parts.count < 2 * multiprocessors(target) && length > longestPart) {
-      const std::int64_t block = std::min(blockFor(length, call.dtype("x")), 2 * longestPart);
+      const std::int64_t block = std::min(powerAtLeast(length), 8 * longestPart);
       return Config{{"block", block},
                     {"rows", 1},
                     {"warps", std::min<std::int64_t>(block / 8 / warpSize(target), 16)}};

@@ -1,5 +1,6 @@
 // sort and argsort: rows that fit a block are sorted there; longer ones digit by digit. topk: the
 // best of each block of a row, and then of those.
+#include "kernels/blocks/KthByDigits.h"
 #include "kernels/collection/Family.h"
 #include "kernels/collection/Rows.h"
 #include <cmath>
@@ -226,56 +227,100 @@ template <class T> void sortRows(Use &use, bool keys) {
 
 struct TopkConfig {
   int block = 1024, warps = 4;
-  int best = 16;  // k, up to the next power of two
-  int blocks = 1; // of one program
+  int best = 16;        // k, up to the next power of two
+  bool digits = false;  // the last of the best is found by its digits, and only the best are sorted
+  bool several = false; // blocks for a program, by digits
   bool largest = true;
 };
-SECTILE_CONFIG(TopkConfig, block, warps, best, blocks, largest)
+SECTILE_CONFIG(TopkConfig, block, warps, best, digits, several, largest)
 
-// The best of some blocks of each row; Merge: of what was best in parts of it, and where that was.
+// Where the best of some blocks are: what is better than the last of them, and of its equals the
+// first, each in order. take(block) gives numbers of so many bits, the best of which is largest.
+template <class Take>
+Tile<std::int32_t> placesOfBest(const Int &blocks, int bits, const TopkConfig &config,
+                                const Take &take) {
+  const auto first = take(Int(0)); // stays in registers
+  const auto forBlocks = [&](const auto &function) {
+    function(first, Int(0));
+    if (config.several)
+      for (auto block : range(1, blocks))
+        function(take(block), block);
+  };
+  const Kth last = kthByDigits(config.best, bits, [&](const auto &shift, const auto &begin) {
+    auto all = zeros<std::int32_t>(256);
+    forBlocks([&](const auto &x, const Int &) { all += digitCounts(x, shift, begin); });
+    return all;
+  });
+  auto places = zeros<std::int32_t>(config.best);
+  Tile<std::int32_t> betterBefore = 0, equalBefore = 0; // in other blocks
+  forBlocks([&](const auto &x, const Int &block) {
+    const auto better = x > last.bits, equal = x == last.bits;
+    // One scan counts both: fewer are better than fit 15 bits, and a block is no longer than that.
+    const auto either = where(better, 1 << 16, where(equal, 1, 0));
+    const auto upTo = cast<std::int32_t>(cumsum(either, 0)), before = upTo - either;
+    const auto equals = equalBefore + (before & 0xffff);
+    const auto slot = where(better, betterBefore + (before >> 16),
+                            static_cast<std::int32_t>(config.best) - last.place + equals);
+    // Each slot gets one number, and so their sum.
+    places += histogram(slot, config.best,
+                        cast<std::int32_t>(block * config.block + arange(0, config.block)),
+                        better || (equal && equals < last.place));
+    if (config.several) {
+      const auto all = max(upTo, 0);
+      betterBefore += all >> 16;
+      equalBefore += all & 0xffff;
+    }
+  });
+  return places;
+}
+
+// Elements of a row that are held at once to find the best by digits.
+constexpr std::int64_t longestByDigits = 4096;
+
+// Four histograms, or two of 16 bits, in place of a sort of a whole block.
+bool areBestByDigits(std::int64_t block, std::int64_t best) {
+  return best >= 32 && block >= 1024 && block >= 2 * best;
+}
+
+// The best of a block of each row; Merge: of what was best in such blocks, and where that was.
 template <class T, bool Merge>
-Kernel topkKernel{Merge ? "topk_merge" : "topk",
-                  [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 3> y,
-                     View<std::int64_t, 3> to, const TopkConfig &config) {
-                    auto part = program_id(0), row = program_id(1);
-                    auto from = x.at(row).tile(config.block).padding(fillerOf<T>(config.largest));
-                    auto bestOf = [&](const Int &block) {
-                      auto [values, at] = topk(from.load(block), config.best, 0, config.largest);
-                      Tile<std::int64_t> where;
-                      if constexpr (Merge)
-                        where = gather(places.at(row).tile(config.block).load(block), at, 0);
-                      else
-                        where = cast<std::int64_t>(block * config.block) + cast<std::int64_t>(at);
-                      return std::tuple(values, where);
-                    };
-                    auto first = part * config.blocks;
-                    auto [best, where] = bestOf(first);
-                    // The best so far are ahead of what is behind them in the row, so of equals the
-                    // first stay.
-                    if (config.blocks > 1) {
-                      auto blocks = cdiv(x.extent(1), config.block),
-                           end = minimum(first + config.blocks, blocks);
-                      for (auto block : range(first + 1, end)) {
-                        auto [values, behind] = bestOf(block);
-                        auto [both, at] =
-                            topk(cat(best, values, 0), config.best, 0, config.largest);
-                        where = gather(cat(where, behind, 0), at, 0);
-                        best = both;
-                      }
-                    }
-                    y.at(row, part).tile(config.best).store(0, best);
-                    to.at(row, part).tile(config.best).store(0, where);
-                  }};
+Kernel topkKernel{
+    Merge ? "topk_merge" : "topk",
+    [](View<const T, 2> x, View<const std::int64_t, 2> places, View<T, 3> y,
+       View<std::int64_t, 3> to, const TopkConfig &config) {
+      const auto part = program_id(0), row = program_id(1);
+      const auto all = x.at(row);
+      const auto filler = fillerOf<T>(config.largest);
+      const auto blocks = all.tile(config.block).padding(filler);
+      const auto best = [&] {
+        if (!config.digits)
+          return topk(blocks.load(part), config.best, 0, config.largest);
+        const auto found = placesOfBest(
+            cdiv(x.extent(1), config.block), 8 * sizeof(T), config, [&](const Int &block) {
+              return orderedBits(blocks.load(part + block), !config.largest);
+            });
+        const auto index = part * config.block + found;
+        const auto values = load(all.ptr() + index * all.stride(0), index < all.extent(0), filler);
+        auto [sorted, at] = topk(values, config.best, 0, config.largest);
+        return std::tuple(sorted, gather(found, at, 0));
+      }();
+      const auto &[values, at] = best;
+      y.at(row, part).tile(config.best).store(0, values);
+      auto index = cast<std::int64_t>(part * config.block) + cast<std::int64_t>(at);
+      if constexpr (Merge)
+        index = load(places.at(row).ptr() + index * places.stride(1));
+      to.at(row, part).tile(config.best).store(0, index);
+    }};
 
 // Rows of more than a block in parts, each by a program of its own, and then the best of the parts'
 // best.
 template <class T> void topkRows(Use &use) {
   const std::int64_t n = use.call.extent("N"), k = use.call.extent("K"),
                      rows = elementCount(use.call.leading);
-  TopkConfig chosen{.block = use.field("block"),
-                    .warps = use.field("warps"),
-                    .best = static_cast<int>(powerFor(k, 1, 1024)),
-                    .largest = use.call.options.flag("largest")};
+  auto chosen = use.config_as(TopkConfig{.best = static_cast<int>(powerFor(k, 1, 1024)),
+                                         .largest = use.call.options.flag("largest")});
+  // A block that has fewer elements is refused where it is to be sorted.
+  chosen.digits = chosen.digits && chosen.block >= chosen.best;
   const auto y = use.rows<T>("y");
   const auto indices = use.rows<std::int64_t>("indices");
   auto asParts = [&]<class U>(const Tensor<U, 2> &rowsOf, std::int64_t parts) {
@@ -290,12 +335,17 @@ template <class T> void topkRows(Use &use) {
         asParts(y, 1), asParts(indices, 1), chosen);
     return;
   }
-  const auto best = use.workspace<T, 2>({rows, parts * chosen.best});
-  const auto where = use.workspace<std::int64_t, 2>({rows, parts * chosen.best});
+  const std::int64_t left = parts * chosen.best;
+  const auto best = use.workspace<T, 2>({rows, left});
+  const auto where = use.workspace<std::int64_t, 2>({rows, left});
   use(topkKernel<T, false>, Grid(parts, rows), use.rows<T>("x"), noTensor<std::int64_t, 2>(),
       asParts(best, parts), asParts(where, parts), chosen);
   TopkConfig last = chosen;
-  last.blocks = static_cast<int>(ceilDiv(parts * chosen.best, chosen.block));
+  last.block =
+      static_cast<int>(powerFor(left, 64, std::max<std::int64_t>(chosen.block, longestByDigits)));
+  last.warps = std::max(chosen.warps, last.block / 1024);
+  last.several = left > last.block;
+  last.digits = last.several || areBestByDigits(last.block, last.best);
   use(topkKernel<T, true>, Grid(1, rows), best, where, asParts(y, 1), asParts(indices, 1), last);
 }
 
@@ -372,8 +422,12 @@ KernelSpec sectile::topkSpec() {
        {"-> indices: [..., K] i64", "where they are; of equals the first"}});
   spec.add_options({{"k: integer = 8 e.g. 1, 17", "how many, 1 to 1024"},
                     {"largest: flag = true", "false: the smallest, the smallest first"}});
-  spec.config = {{"block", "elements of a row held at once, at least k"},
-                 {"warps", "warps of one program"}};
+  spec.config = {{"block", "elements of a row held at once, at least k", 1, 1 << 15},
+                 {"warps", "warps of one program"},
+                 {"digits",
+                  "1: the k-th is found by its digits, and only the k best are sorted; 0: "
+                  "a block is sorted in runs of k",
+                  0, 1}};
   spec.typical = {{"...", 1024}, {"N", 4096}};
   spec.small = {{"...", 3}, {"N", 100}};
   spec.derive = [](Invocation &call) { call.extents["K"] = call.options.integer("k"); };
@@ -389,15 +443,22 @@ KernelSpec sectile::topkSpec() {
     return sortReference(call, inputs, arithmetic, call.options.flag("largest"), call.extent("K"));
   };
   spec.defaults = [](const Invocation &call, const std::string &) {
-    const std::int64_t best = powerFor(call.extent("K"), 64, 1024);
-    return Config{{"block", std::max(best, powerFor(call.extent("N"), 64, 2048))}, {"warps", 4}};
+    const std::int64_t n = call.extent("N"), best = powerFor(call.extent("K"), 1, 1024),
+                       wide = powerFor(n, 64, longestByDigits);
+    const bool digits = areBestByDigits(wide, best);
+    const std::int64_t block = digits ? wide : std::max(best, powerFor(n, 64, 2048));
+    return Config{{"block", block}, {"warps", 4}, {"digits", digits}};
   };
   spec.spaces = {
       {.part = "topk",
-       .axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
+       .axes = {{"block", {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+                {"warps", {1, 2, 4, 8}},
+                {"digits", {0, 1}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
-         return config.at("block") >= call.extent("K") &&
-                config.at("block") >= config.at("warps") * warpSize(target);
+         const std::int64_t block = config.at("block"),
+                            threads = config.at("warps") * warpSize(target);
+         return block >= call.extent("K") && block >= threads &&
+                (config.at("digits") ? block >= 512 && block <= 64 * threads : block <= 4096);
        }}};
   spec.apply = [](Use &use) {
     for_dtype<float, half, bfloat16, std::int32_t>(use.call.dtype("x"),

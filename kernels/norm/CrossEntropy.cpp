@@ -80,8 +80,10 @@ Kernel crossEntropy{
 struct CrossEntropyBackwardConfig {
   int block = 1024, rows = 1, warps = 4;
   bool shared = false; // gradients are of a mean
+  int counted = 0;     // targets, at least all, of which each program counts those of the mean;
+                       // 0: a launch before has
 };
-SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared)
+SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared, counted)
 
 template <class T, class Target> struct CrossEntropyBackwardArguments {
   View<const T, 2> logits;
@@ -107,7 +109,9 @@ Kernel crossEntropyBackward{
       auto logarithm = lse.tile(m).load(row);
       auto column = expand(block * n + arange(0, n), 0);
       auto loaded = logits.tile(m, n).load(row, block);
-      if (config.shared) {
+      if (config.counted) {
+        gradient *= 1.0f / cast<float>(sum(countsOf(targets, ignored, 0, config.counted), 0));
+      } else if (config.shared) {
         wait_dependencies(); // the share is there now
         gradient *= load(share.ptr());
       }
@@ -170,6 +174,10 @@ void fill(KernelSpec &spec, std::int64_t longest, const std::vector<ArgumentRow>
   spec.small = {{"...", 5}, {"V", 300}};
   spec.check = check;
 }
+
+// Beyond this many targets for a program, or for all programs together, a launch of one program
+// that counts them takes less time.
+constexpr std::int64_t mostCounted = 2048, mostCountedByAll = 1 << 19;
 
 // Calls function(T{}, Target{}) with the types of the logits and the targets.
 template <class Function> void forTypes(const Invocation &call, Function &&function) {
@@ -243,21 +251,22 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
   spec.apply = [](Use &use) {
     const std::int64_t classes = use.extent("V"), rows = use.extent("...");
     const std::string &reduction = use.call.options.choice("reduction");
-    const auto config = use.config_as(CrossEntropyBackwardConfig{.shared = reduction == "mean"});
+    auto config = use.config_as(CrossEntropyBackwardConfig{.shared = reduction == "mean"});
+    const Grid grid(classes ? ceilDiv(rows, config.rows) : 0, ceilDiv(classes, config.block));
+    if (config.shared && rows <= mostCounted && rows * grid.x * grid.y <= mostCountedByAll)
+      config.counted = static_cast<int>(powerAtLeast(std::max<std::int64_t>(rows, 32)));
     auto dloss = use.elements<float>("dloss");
     if (reduction != "none") // the same for all rows
       dloss = {dloss.data(), {rows}, {0}, dloss.memory()};
     auto share = noTensor<float, 1>();
-    if (config.shared) {
+    if (config.shared && !config.counted) {
       share = use.workspace<float, 1>({1});
       forTargets(use.call, [&]<class Target>(Target) {
         use(crossEntropyShare<Target>, 1, MeanConfig{}, {{"share", share}});
       });
     }
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      use(crossEntropyBackward<T, Target>,
-          Grid(classes ? ceilDiv(rows, config.rows) : 0, ceilDiv(classes, config.block)), config,
-          {{"dloss", dloss}, {"share", share}});
+      use(crossEntropyBackward<T, Target>, grid, config, {{"dloss", dloss}, {"share", share}});
     });
   };
   return spec;

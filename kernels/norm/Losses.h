@@ -12,17 +12,23 @@ struct MeanConfig {
 };
 SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, warps)
 
+// One for each target of a block that counts.
+template <class Target>
+Tile<std::int32_t> countsOf(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored,
+                            const Int &step, int block) {
+  auto inside = step * block + arange(0, block) < targets.extent(0);
+  auto target = cast<std::int64_t>(targets.tile(block).load(step));
+  return cast<std::int32_t>(inside && target != ignored);
+}
+
 // How many targets count.
 template <class Target>
 Float countedTargets(const View<const Target, 1> &targets, const Tile<std::int64_t> &ignored,
                      const MeanConfig &config) {
   const int block = config.block;
   auto count = zeros<std::int32_t>(block);
-  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4})) {
-    auto inside = step * block + arange(0, block) < targets.extent(0);
-    auto target = cast<std::int64_t>(targets.tile(block).load(step));
-    count += cast<std::int32_t>(inside && target != ignored);
-  }
+  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4}))
+    count += countsOf(targets, ignored, step, block);
   const auto all = cast<float>(sum(count, 0));
   return config.ofNoneIsZero ? maximum(all, 1.0f) : all;
 }

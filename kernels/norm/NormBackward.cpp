@@ -3,7 +3,9 @@
 //   dx = rstd (g - mean(g) - n mean(g n)), dw = sum of dy n over the rows, db = sum of dy
 // and without a mean the same less its terms; dh, where it is given, is added to dx. Derived from
 // the forward formulas. That mean and rstd are x's is not checked. A program does many rows, with
-// its part of dw and db in registers; a second launch adds the programs' parts.
+// its part of dw and db in registers; a second launch adds the programs' parts. Of few rows dw and
+// db are summed by programs of their own, which read x and dy again, in the same launch: a second
+// one would take longer. Where dx takes dy's place they have to be first, in a launch of their own.
 #include "kernels/norm/NormBackward.h"
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/NormReferences.h"
@@ -23,8 +25,12 @@ struct NormBackwardConfig {
   bool scaled = true;  // there is w, and dw is wanted
   bool moved = false;  // there is b, and db is wanted
   bool offset = false; // weight_offset is added to w
+  bool shares = true;  // programs of rows have their parts of dw and db
+  bool ofRows = true, ofColumns = false; // programs there are; the latter sum dw and db, of
+  int sumRows = 1, sumColumns = 32;      // so many rows and columns at once
 };
-SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved, offset)
+SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved, offset,
+               shares, ofRows, ofColumns, sumRows, sumColumns)
 
 template <class T> struct NormBackwardArguments {
   View<const T, 2> x;
@@ -33,11 +39,13 @@ template <class T> struct NormBackwardArguments {
   View<const T, 2> dy, dh;
   View<const float, 2> means;
   View<T, 2> dx;
-  View<float, 2> dw, db;
+  View<float, 2> dw_parts, db_parts; // of each program
+  View<T, 1> dw, db;                 // where programs of columns sum them
   Float weight_offset;
 };
 template <class T>
-SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw, db, weight_offset)
+SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw_parts, db_parts,
+               dw, db, weight_offset)
 
 template <class T>
 Tile<float> withOffset(const Tile<T> &weight, const Float &offset,
@@ -48,53 +56,95 @@ Tile<float> withOffset(const Tile<T> &weight, const Float &offset,
   return result;
 }
 
+// (x - mean) rstd of a tile.
+template <class T>
+Tile<float> normalised(const NormBackwardArguments<T> &a, const NormBackwardConfig &config,
+                       const Tile<T> &x, const Tile<float> &rstd, const Int &row) {
+  auto normal = cast<float>(x);
+  if (config.centred)
+    normal -= expand(a.mean.tile(static_cast<int>(x.extent(0))).load(row), 1);
+  return normal * rstd;
+}
+
 // Beyond a row's end x counts as 0, which is not the mean; but dy is 0 there too, and with it all
 // terms. So it is with rows beyond the last.
 template <class T>
+void gradientOfRows(const NormBackwardArguments<T> &a, const NormBackwardConfig &config,
+                    const Int &column, const Int &program, const Int &programs) {
+  const int m = config.rows, n = config.block;
+  const bool sumsWeight = config.scaled && config.shares, sumsBias = config.moved && config.shares;
+  auto length = cast<float>(a.x.extent(1));
+  Tile<float> weight;
+  if (config.scaled)
+    weight = expand(withOffset(a.w.tile(n).load(column), a.weight_offset, config), 0);
+  auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
+  for (auto row : range(program, cdiv(a.x.extent(0), m), programs)) {
+    const auto scale = expand(a.rstd.tile(m).load(row), 1);
+    const auto normal = normalised(a, config, a.x.tile(m, n).load(row, column), scale, row);
+    auto gradient = cast<float>(a.dy.tile(m, n).load(row, column));
+    if (sumsBias)
+      biasSum += gradient;
+    if (sumsWeight)
+      weightSum += gradient * normal;
+    if (config.scaled)
+      gradient *= weight;
+    auto along = zeros<float>(m), across = zeros<float>(m);
+    if (config.whole) {
+      along = sum(gradient * normal, 1) / length;
+      if (config.centred)
+        across = sum(gradient, 1) / length;
+    } else {
+      along = a.means.fix(1, 0).tile(m).load(row);
+      across = a.means.fix(1, 1).tile(m).load(row);
+    }
+    auto result = gradient - normal * expand(along, 1);
+    if (config.centred)
+      result -= expand(across, 1);
+    result *= scale;
+    if (config.added)
+      result += cast<float>(a.dh.tile(m, n).load(row, column));
+    a.dx.tile(m, n).store(row, column, result);
+  }
+  if (sumsWeight)
+    a.dw_parts.at(program).tile(n).store(column, sum(weightSum, 0));
+  if (sumsBias)
+    a.db_parts.at(program).tile(n).store(column, sum(biasSum, 0));
+}
+
+template <class T>
+void sumsOfColumns(const NormBackwardArguments<T> &a, const NormBackwardConfig &config,
+                   const Int &column) {
+  const int m = config.sumRows, n = config.sumColumns;
+  auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
+  for (auto row : range(0, cdiv(a.x.extent(0), m))) {
+    const auto gradient = cast<float>(a.dy.tile(m, n).load(row, column));
+    if (config.scaled)
+      weightSum += gradient * normalised(a, config, a.x.tile(m, n).load(row, column),
+                                         expand(a.rstd.tile(m).load(row), 1), row);
+    if (config.moved)
+      biasSum += gradient;
+  }
+  if (config.scaled)
+    a.dw.tile(n).store(column, sum(weightSum, 0));
+  if (config.moved)
+    a.db.tile(n).store(column, sum(biasSum, 0));
+}
+
+template <class T>
 Kernel normBackward{
     "norm_backward", [](const NormBackwardArguments<T> &a, const NormBackwardConfig &config) {
-      const auto &[x, w, mean, rstd, dy, dh, means, dx, dw, db, weight_offset] = a;
-      const int m = config.rows, n = config.block;
-      auto column = program_id(0), program = program_id(1);
-      auto length = cast<float>(x.extent(1));
-      Tile<float> weight;
-      if (config.scaled)
-        weight = expand(withOffset(w.tile(n).load(column), weight_offset, config), 0);
-      auto weightSum = zeros<float>(m, n), biasSum = zeros<float>(m, n);
-      for (auto row : range(program, cdiv(x.extent(0), m), num_programs(1))) {
-        auto scale = expand(rstd.tile(m).load(row), 1);
-        auto normal = cast<float>(x.tile(m, n).load(row, column));
-        if (config.centred)
-          normal -= expand(mean.tile(m).load(row), 1);
-        normal *= scale;
-        auto gradient = cast<float>(dy.tile(m, n).load(row, column));
-        if (config.moved)
-          biasSum += gradient;
-        if (config.scaled) {
-          weightSum += gradient * normal;
-          gradient *= weight;
-        }
-        auto along = zeros<float>(m), across = zeros<float>(m);
-        if (config.whole) {
-          along = sum(gradient * normal, 1) / length;
-          if (config.centred)
-            across = sum(gradient, 1) / length;
-        } else {
-          along = means.fix(1, 0).tile(m).load(row);
-          across = means.fix(1, 1).tile(m).load(row);
-        }
-        auto result = gradient - normal * expand(along, 1);
-        if (config.centred)
-          result -= expand(across, 1);
-        result *= scale;
-        if (config.added)
-          result += cast<float>(dh.tile(m, n).load(row, column));
-        dx.tile(m, n).store(row, column, result);
+      if (!config.ofColumns) {
+        gradientOfRows(a, config, program_id(0), program_id(1), num_programs(1));
+        return;
       }
-      if (config.scaled)
-        dw.at(program).tile(n).store(column, sum(weightSum, 0));
-      if (config.moved)
-        db.at(program).tile(n).store(column, sum(biasSum, 0));
+      const Int program = program_id(0), columns = cdiv(a.x.extent(1), config.sumColumns);
+      if (!config.ofRows) {
+        sumsOfColumns(a, config, program);
+        return;
+      }
+      when(
+          program < columns, [&] { sumsOfColumns(a, config, program); },
+          [&] { gradientOfRows(a, config, 0, program - columns, num_programs(0) - columns); });
     }};
 
 template <class T> struct NormBackwardMeansArguments {
@@ -175,6 +225,9 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
          tile <= 32 * threads;
 }
 
+// Rows whose columns programs sum: of more it takes longer than another launch.
+constexpr std::int64_t mostBeside = 256;
+
 void launch(Use &use, bool centred) {
   const bool replaced = !centred && use.has("h");
   const double offset = centred ? 0 : use.call.options.number("weight_offset");
@@ -199,17 +252,51 @@ void launch(Use &use, bool centred) {
       use(normBackwardMeans<T>, count, wide,
           {{"x", x}, {"mean", mean}, {"means", means}, {"weight_offset", offset}});
     }
-    const std::int64_t parts = count ? use.field("programs") : 0;
+    const auto run = [&](Grid grid, const NormBackwardConfig &chosen, const Tensor<float, 2> &dw,
+                         const Tensor<float, 2> &db) {
+      use(normBackward<T>, grid, chosen,
+          {{"x", x},
+           {"mean", mean},
+           {"dh", dh},
+           {"means", means},
+           {"dw_parts", dw},
+           {"db_parts", db},
+           {"dw", config.scaled ? use.tensor<T, 1>("dw") : noTensor<T, 1>()},
+           {"db", config.moved ? use.tensor<T, 1>("db") : noTensor<T, 1>()},
+           {"weight_offset", offset}});
+    };
+    const std::int64_t ofRows = ceilDiv(count, config.rows);
+    std::int64_t parts = use.field("programs");
+    if (parts == 0 && config.whole) {
+      NormBackwardConfig rows = config;
+      rows.shares = false;
+      NormBackwardConfig columns = rows;
+      columns.ofRows = false;
+      columns.ofColumns = true;
+      columns.sumColumns = use.field("columns");
+      // As many rows at once as leave a thread 32 numbers.
+      columns.sumRows = static_cast<int>(
+          std::clamp<std::int64_t>(powerAtMost(1024 * config.warps / columns.sumColumns), 1,
+                                   powerAtLeast(std::max<std::int64_t>(count, 1))));
+      NormBackwardConfig both = columns;
+      both.ofRows = true;
+      const std::int64_t ofColumns = ceilDiv(n, columns.sumColumns);
+      const auto none = noTensor<float, 2>();
+      // Where code is only compiled there are no addresses, and either may be needed.
+      const void *dx = use.rows<T>("dx").data(), *dy = use.rows<T>("dy").data();
+      const bool isOpen = dx == nullptr, replaces = dx == dy;
+      if (!replaces || isOpen)
+        run(ofColumns + ofRows, both, none, none);
+      if (replaces || isOpen) {
+        run(ofColumns, columns, none, none);
+        run(Grid(1, ofRows), rows, none, none);
+      }
+      return;
+    }
+    parts = count == 0 ? 0 : parts == 0 ? std::clamp<std::int64_t>(ofRows, 1, mostBeside) : parts;
     const PartialSums<T> sums(use, parts, n, config.scaled ? "dw" : nullptr,
                               config.moved ? "db" : nullptr);
-    use(normBackward<T>, Grid(ceilDiv(n, config.block), parts), config,
-        {{"x", x},
-         {"mean", mean},
-         {"dh", dh},
-         {"means", means},
-         {"dw", sums.of("dw")},
-         {"db", sums.of("db")},
-         {"weight_offset", offset}});
+    run(Grid(ceilDiv(n, config.block), parts), config, sums.of("dw"), sums.of("db"));
     sums.add();
   });
 }
@@ -236,6 +323,39 @@ void sectile::configureNormBackward(KernelSpec &spec,
                            {"programs", {64, 128, 256, 512, 1024}}},
                   .where = isWorthTrying}};
 }
+
+namespace {
+
+// Few rows have their sums beside them, and are tuned so: of other launches the second is not seen.
+void addBeside(KernelSpec &spec, const std::function<bool(const Invocation &)> &hasSums) {
+  const auto isBeside = [hasSums](const Invocation &call, const Config &config) {
+    return hasSums(call) && elementCount(call.leading) <= mostBeside &&
+           call.extent("N") <= config.at("block");
+  };
+  spec.config[3].least = 0;
+  spec.config[3].doc += "; 0: each row has its own, and others sum dw and db";
+  spec.defaults = [=, shared = spec.defaults](const Invocation &call, const std::string &target) {
+    Config config = shared(call, target);
+    if (!isBeside(call, config))
+      return config;
+    // All rows at once and 16 numbers for a thread, but whole sectors of memory; of fewer numbers
+    // than threads several would read the same ones.
+    const std::int64_t sector = 32 / static_cast<std::int64_t>(size_of(call.dtype("x"))),
+                       rows = powerAtLeast(std::max<std::int64_t>(elementCount(call.leading), 1));
+    config["programs"] = 0;
+    config["columns"] =
+        std::clamp(16 * config["warps"] * warpSize(target) / rows, sector, std::int64_t(512));
+    return config;
+  };
+  SearchSpace &space = spec.spaces.front();
+  space.axes[3].second.push_back(0);
+  space.where = [=, shared = space.where](const Invocation &call, const std::string &target,
+                                          const Config &config) {
+    return shared(call, target, config) && isBeside(call, config) == (config.at("programs") == 0);
+  };
+}
+
+} // namespace
 
 KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
   KernelSpec spec;
@@ -276,10 +396,11 @@ KernelSpec sectile::normBackwardSpec(const std::string &forward, bool centred) {
                    : std::vector{result.dx, result.dw};
   };
   spec.factor = 3;
-  configureNormBackward(
-      spec,
-      [centred](const Invocation &call) { return call.has("w") || (centred && call.has("b")); },
-      "norm_backward");
+  const auto hasSums = [centred](const Invocation &call) {
+    return call.has("w") || (centred && call.has("b"));
+  };
+  configureNormBackward(spec, hasSums, "norm_backward");
+  addBeside(spec, hasSums);
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.apply = [centred](Use &use) { launch(use, centred); };

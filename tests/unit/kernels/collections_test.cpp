@@ -238,6 +238,35 @@ TEST_P(Collections, Topk) {
   expectRightWithStrides(device, {"topk"});
 }
 
+// The last of the best by its digits, of a block, of parts, and of parts that are several blocks.
+TEST_P(Collections, TopkByDigits) {
+  for (const char *largest : {"false", "true"})
+    for (const char *dtype : dtypes) {
+      KernelCase test = rowsCase("topk", 300, {{"largest", largest}, {"k", "37"}}, dtype);
+      test.config = {{"block", 512}, {"warps", 2}, {"digits", 1}};
+      expectSame(device, test);
+      test.prepare = special;
+      expectSame(device, test);
+      test.config = {{"block", 128}, {"warps", 2}, {"digits", 1}};
+      expectSame(device, test);
+    }
+  KernelCase several = rowsCase("topk", 4200, {{"k", "64"}}, "f16");
+  several.config = {{"block", 64}, {"warps", 1}, {"digits", 1}};
+  expectSame(device, several);
+  several.prepare = special;
+  expectSame(device, several);
+  for (const char *k : {"1", "300"}) { // all of a row, and one
+    KernelCase test = rowsCase("topk", 300, {{"k", k}}, "f32");
+    test.config = {{"block", 512}, {"warps", 4}, {"digits", 1}};
+    test.prepare = special;
+    expectSame(device, test);
+  }
+  expectSame(device, rowsCase("topk", 1100, {{"k", "33"}}, "f32")); // so by default
+  KernelCase strided = rowsCase("topk", 600, {{"k", "40"}}, "f16");
+  strided.config = {{"block", 256}, {"warps", 1}, {"digits", 1}};
+  expectRightWithStrides(device, strided, Spread::everywhere);
+}
+
 TEST_P(Collections, Histograms) {
   for (const char *bins : {"1", "31", "64", "300"})
     for (std::int64_t n : {0, 1, 1000})

@@ -1,5 +1,6 @@
 // cross_entropy and cross_entropy_backward.
 #include "KernelTest.h"
+#include "kernels/calls/Use.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -77,6 +78,17 @@ TEST_P(CrossEntropyOnChips, TargetsOf32Bits) {
         execute(device, call, completeConfig(call, device.target(), {}), inputs).outputs;
     for (const Verdict &verdict : check(call, inputs, outputs))
       EXPECT_TRUE(verdict.accuracy.ok()) << verdict.output << verdict.accuracy.describe();
+  }
+}
+
+// Each program counts the targets of a mean where they are few.
+TEST_P(CrossEntropyOnChips, OneLaunchOfFewTargets) {
+  for (const auto &[rows, launches] : {std::pair{1000, 1u}, {1400, 2u}}) {
+    const KernelCase test{"cross_entropy_backward", {{"...", rows}, {"V", 40}}};
+    const Invocation call = resolveCase(test);
+    EXPECT_EQ(bindKernel(call, completeConfig(call, device.target(), {})).launches.size(), launches)
+        << rows;
+    expectRight(device, test);
   }
 }
 
