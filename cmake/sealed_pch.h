@@ -1,4 +1,5 @@
-// The headers of the standard library that most of the kernels' sealed sources use, precompiled once for all of them.
+// The headers of the standard library that most of the kernels' sealed sources use, precompiled
+// once for all of them.
 #pragma once
 #include <algorithm>
 #include <array>
