@@ -27,7 +27,7 @@ function(sectile_setup target)
   # TableGen's output is generated code: not ours to keep free of warnings.
   target_include_directories(${target} SYSTEM PRIVATE ${PROJECT_BINARY_DIR} ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE sectile_warnings)
-  sectile_use_pch(${target})
+  sectile_use_pch(${target} library)
   add_dependencies(${target} sectile_tablegen)
 endfunction()
 
@@ -66,6 +66,7 @@ function(sectile_sealed_part name)
   target_compile_definitions(sectile_${name} PRIVATE SECTILE_SEALED)
   # Exceptions need no tables that hold within prologues and epilogues.
   target_compile_options(sectile_${name} PRIVATE -Oz -fno-asynchronous-unwind-tables)
+  sectile_use_pch(sectile_${name} sealed)
   set_property(GLOBAL APPEND PROPERTY SECTILE_SEALED_PARTS sectile_${name})
 endfunction()
 

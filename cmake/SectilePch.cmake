@@ -1,4 +1,5 @@
-# sectile_use_pch(target): precompiles the MLIR and LLVM headers that most sources use, once.
+# sectile_use_pch(target name): precompiles the headers that most sources use, once: `library` has those of MLIR and LLVM;
+# `sealed` the standard library's, for sealed sources.
 #
 # With clang the result lies in the user's cache folder, under a name made of all that it depends on: every build tree
 # then compiles with the very same file, and ccache finds one tree's objects for another.
@@ -7,18 +8,25 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_include_directories(sectile_pch SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_link_libraries(sectile_pch PRIVATE sectile_warnings)
   target_precompile_headers(sectile_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/pch.h)
-  function(sectile_use_pch target)
-    target_precompile_headers(${target} REUSE_FROM sectile_pch)
+  function(sectile_use_pch target name)
+    if(name STREQUAL "library")
+      target_precompile_headers(${target} REUSE_FROM sectile_pch)
+    endif()
   endfunction()
   return()
 endif()
 
-# sectile_precompile(NAME option...): the target sectile_pch_NAME, whose property SECTILE_PCH is the precompiled header
-# for sources with these options.
+# sectile_precompile(NAME FILES option...): the target sectile_pch_NAME, whose property SECTILE_PCH is what these headers
+# make together, precompiled for sources with these options.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
-file(READ ${PROJECT_SOURCE_DIR}/cmake/pch.h header)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/pch.h)
-function(sectile_precompile name)
+function(sectile_precompile name files)
+  list(TRANSFORM files PREPEND ${PROJECT_SOURCE_DIR}/cmake/ OUTPUT_VARIABLE sources)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})
+  set(header "")
+  foreach(source ${sources})
+    file(READ ${source} text)
+    string(APPEND header "${text}")
+  endforeach()
   separate_arguments(flags UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}}")
   list(APPEND flags ${ARGN} -std=c++20 -fPIC -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
   if(SECTILE_SANITIZE)
@@ -36,17 +44,18 @@ function(sectile_precompile name)
   # Left alone where another tree has made it: a newer date would have every tree build everything again. Written beside
   # and renamed, as another tree may be making the same one.
   add_custom_command(OUTPUT ${pch}
-    COMMAND test -f ${pch} || ( mkdir -p ${folder} && cp ${PROJECT_SOURCE_DIR}/cmake/pch.h ${folder}/pch.h &&
+    COMMAND test -f ${pch} || ( mkdir -p ${folder} && cat ${sources} > ${folder}/pch.h &&
       ${CMAKE_CXX_COMPILER} ${flags} -x c++-header ${folder}/pch.h -o ${pch}.$$$$ && mv ${pch}.$$$$ ${pch} )
-    COMMENT "Precompiling the headers of MLIR and LLVM")
+    COMMENT "Precompiling headers: ${name}")
   add_custom_target(sectile_pch_${name} DEPENDS ${pch})
   set_target_properties(sectile_pch_${name} PROPERTIES SECTILE_PCH ${pch})
 endfunction()
-sectile_precompile(library)
+sectile_precompile(library pch.h)
+sectile_precompile(sealed sealed_pch.h -Oz)
 
-function(sectile_use_pch target)
-  add_dependencies(${target} sectile_pch_library)
-  set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_library)
+function(sectile_use_pch target name)
+  add_dependencies(${target} sectile_pch_${name})
+  set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_${name})
   target_compile_options(${target} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
   # At the end of the folder, when it is known which sources do without (for an optimisation level of their own).
   cmake_language(EVAL CODE "cmake_language(DEFER CALL sectile_include_pch ${target})")
@@ -65,9 +74,9 @@ function(sectile_include_pch target)
   endforeach()
 endfunction()
 
-# sectile_unoptimised(target): compiled in half the time, in builds for development.
+# sectile_unoptimised(target): a test, compiled in a third of the time, in builds for development.
 if(build_type STREQUAL "DEV" AND NOT SECTILE_SANITIZE)
-  sectile_precompile(unoptimised -O0)
+  sectile_precompile(unoptimised "pch.h;test_pch.h" -O0 -DGTEST_HAS_PTHREAD=1)
   function(sectile_unoptimised target)
     add_dependencies(${target} sectile_pch_unoptimised)
     set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_unoptimised)

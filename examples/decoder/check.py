@@ -14,7 +14,7 @@ BOUNDS = {"bf16": 0.35, "f16": 0.045, "f32": 5e-5}
 def prompts(vocabulary, positions):
     """(tokens, how many are wanted) of texts that begin and end at different times."""
     numbers = random.Random(7)
-    lengths = [(1, 3), (5, 9), (70, 6), (17, 1), (2, 30), (130, 4), (33, 12), (64, 2), (9, 20)]
+    lengths = [(1, 3), (5, 9), (70, 6), (17, 1), (2, 20), (130, 4), (33, 12), (64, 2), (9, 15)]
     return [([numbers.randrange(vocabulary) for _ in range(length)], wanted)
             for length, wanted in lengths if length + wanted <= positions]
 

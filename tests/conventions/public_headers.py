@@ -16,12 +16,12 @@ MOST_BYTES = 2_200_000
 flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror"] + ["-I" + folder for folder in folders]
 
 
-def compile_alone(name, option):
+def compile_alone(name, *options):
     """What the compiler printed."""
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
         source.write(f"#include <sectile/{name}>\n")
         source.flush()
-        done = subprocess.run([compiler, *flags, option, source.name], capture_output=True, text=True)
+        done = subprocess.run([compiler, *flags, *options, source.name], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"<sectile/{name}> does not compile alone:\n{done.stderr}")
     return done.stdout
@@ -31,12 +31,11 @@ names = sorted({os.path.basename(path) for folder in folders for path in glob.gl
 if "sectile.h" not in names:
     sys.exit("there is no sectile.h in " + " ".join(folders))
 for name in names:
-    foreign = [
-        path for path in compile_alone(name, "-M").split() if FOREIGN.search(path) and "/lib/llvm-" not in path
-    ]
+    included = compile_alone(name, "-fsyntax-only", "-MD", "-MF", "/dev/stdout").split()
+    assert any(path.endswith(f"/sectile/{name}") for path in included), included
+    foreign = [path for path in included if FOREIGN.search(path) and "/lib/llvm-" not in path]
     if foreign:
         sys.exit(f"<sectile/{name}> includes {foreign[0]}")
-    compile_alone(name, "-fsyntax-only")
 lines = compile_alone("sectile.h", "-E").splitlines()
 size = sum(len(line) + 1 for line in lines if line.strip() and not line.startswith("#"))
 print(f"{len(names)} headers; sectile.h brings in {size} bytes")

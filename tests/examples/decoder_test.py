@@ -191,7 +191,8 @@ def test_prompts():
         refused("model", *SM90, text=text, says=says)
     refused("model", *SM90, "--pages", "2", text="1 / 200\n", says="prompt 1 needs 4 pages of the cache, which has 2")
     # The longest text that fits.
-    assert len(output(compiles, "model", *SM90, text="1 2 3 / 254\n").split()) == 254
+    assert len(output(compiles, "model", *SM90, "--context", "24", text="1 2 3 / 22\n").split()) == 22
+    refused("model", *SM90, "--context", "24", text="1 2 3 / 23\n", says="prompt 1 becomes 25 tokens long; the context has 24")
 
 
 def test_words():

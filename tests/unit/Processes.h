@@ -23,6 +23,13 @@ inline unsigned count(unsigned usual, unsigned whole) {
   return all && std::string_view(all) == "1" ? whole : usual;
 }
 
+/// Which rows of a product of lists are tried: by the sum of their places in the lists a third, in
+/// which any values of all lists but one meet, where every list has three or more. With
+/// SECTILE_TEST_ALL=1 all are.
+inline bool isAmongAThird(std::size_t sumOfPlaces) {
+  return count(0, 1) == 1 || sumOfPlaces % 3 == 0;
+}
+
 /// In a test with a device as its parameter.
 #define SECTILE_LEAVE_SM_90_TO_OTHERS() SECTILE_LEAVE_TO_OTHERS("virtual:sm_90")
 /// Skips the test on these devices, where it meets no code that another one has not.

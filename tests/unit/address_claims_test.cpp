@@ -637,7 +637,7 @@ private:
 TEST(AddressClaims, HoldOnRandomPrograms) {
   test::Random random;
   unsigned claims = 0, apart = 0, own = 0;
-  const unsigned programs = test::count(1500, 500'000);
+  const unsigned programs = test::count(500, 500'000);
   for (unsigned i = 0; i < programs; ++i) {
     SCOPED_TRACE("program " + std::to_string(i));
     RandomProgram program(random);

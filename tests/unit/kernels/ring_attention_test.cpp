@@ -1,5 +1,6 @@
 // ring_attention by one process: slices of all lengths, and its arithmetic against attention's.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -15,6 +16,7 @@ Assignments slices(int count, bool causal) {
 }
 
 TEST_P(RingAttention, OfAnySlices) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"ring_attention", "ring_attention_backward"})
     for (bool causal : {false, true}) {
       for (int count : {1, 3})
@@ -28,6 +30,7 @@ TEST_P(RingAttention, OfAnySlices) {
 }
 
 TEST_P(RingAttention, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"ring_attention", "ring_attention_backward"})
     expectRightWithStrides(device, {kernel, {}, slices(3, true)});
 }

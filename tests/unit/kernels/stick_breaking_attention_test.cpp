@@ -1,6 +1,7 @@
 // stick_breaking_attention and its gradients.
 #include "PositionAttentionTest.h"
 #include "kernels/position/References.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 #include <sectile/library.h>
@@ -35,6 +36,7 @@ TEST_P(StickBreaking, IsRightAtEveryEdge) {
 }
 
 TEST_P(StickBreaking, TakesEveryOption) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f16", "bf16", "f32"}) {
     expectRight(device, {name, {}, {{"scale", "0.5"}}, {}, dtype});
     expectRight(device, {back, {{"B", 1}}, {{"scale", "0.5"}}, withRest, dtype});
@@ -51,6 +53,7 @@ TEST_P(StickBreaking, TakesEveryOption) {
 
 // As where scratch memory does not hold what all heads need.
 TEST_P(StickBreaking, HeadsComeInTurn) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const std::int64_t heads : {1, 2, 3})
     for (const auto &with : {withRest, std::vector<std::string>()})
       expectRight(device, {back,

@@ -360,10 +360,22 @@ template <class T> void checkCastsOf8Bits(const Device &device) {
 
 } // namespace
 
-TEST_P(Constants, Floats) { checkAll(device, operationsOfReals<float>()); }
-TEST_P(Constants, Doubles) { checkAll(device, operationsOfReals<double>()); }
-TEST_P(Constants, Halves) { checkAll(device, operationsOfReals<half>()); }
-TEST_P(Constants, BFloats) { checkAll(device, operationsOfReals<bfloat16>()); }
+TEST_P(Constants, Floats) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  checkAll(device, operationsOfReals<float>());
+}
+TEST_P(Constants, Doubles) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  checkAll(device, operationsOfReals<double>());
+}
+TEST_P(Constants, Halves) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  checkAll(device, operationsOfReals<half>());
+}
+TEST_P(Constants, BFloats) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  checkAll(device, operationsOfReals<bfloat16>());
+}
 TEST_P(Constants, FloatsOf8Bits) {
   checkCastsOf8Bits<float8_e4m3>(device);
   checkCastsOf8Bits<float8_e5m2>(device);
@@ -372,6 +384,7 @@ TEST_P(Constants, FloatsOf8Bits) {
   checkCastsOf8Bits<float8_e4m3b11fnuz>(device);
 }
 TEST_P(Constants, Integers) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   checkAll(device, operationsOfIntegers<std::int8_t>());
   checkAll(device, operationsOfIntegers<std::uint32_t>());
   checkAll(device, operationsOfIntegers<std::int64_t>());
