@@ -348,7 +348,7 @@ void sectile::launchGradients(Use &use, const AttentionNumbers &numbers, bool mo
                 .logs = logs,
                 .delta = delta,
                 .dqSums = dqSums};
-    for (const auto &[along, slot, gradient] : learned)
+    for (const auto &[along, slot, values, gradient] : learned)
       each.learned.push_back(
           along == flash::Along::pairs
               ? gradient

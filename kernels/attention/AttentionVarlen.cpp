@@ -278,7 +278,7 @@ void sectile::launchVarlenGradients(Use &use, const AttentionNumbers &numbers, b
               .numbers = launchNumbers(use, numbers, groupOf(call)),
               .logs = logs,
               .delta = delta};
-  for (const auto &[along, slot, gradient] : learned)
+  for (const auto &[along, slot, values, gradient] : learned)
     each.learned.push_back(
         along == flash::Along::pairs ? gradient
         : isOfPrograms(along)

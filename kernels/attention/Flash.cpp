@@ -2,6 +2,7 @@
 // all but the loops' code.
 #include "kernels/attention/Options.h"
 #include "kernels/attention/Tiles.h"
+#include "kernels/calls/Overlap.h"
 #include "kernels/serving/Paged.h"
 #include "kernels/tuning/Choices.h"
 #include <array>
@@ -99,6 +100,32 @@ void checkLearned(const Invocation &call, bool packed, flash::Along along,
          "H, Sq, Sk] along pairs");
 }
 
+// The launches of a call read operands again after some of the gradients are written.
+void checkOverlap(const flash::detail::Call &call) {
+  const auto layoutOf = [](const AnyTensor &tensor) {
+    return StridedArray{tensor.address, size_of(tensor.dtype), tensor.extents, tensor.strides};
+  };
+  for (const flash::detail::LearnedGradient &one : call.learned) {
+    const std::string_view name = "the gradient of a learned operand";
+    const AnyTensor gradient = one.gradient;
+    if (overlapsItself(gradient.extents, gradient.strides))
+      throw InputError("flash::backward: " + itselfText(name, gradient.strides));
+    const auto keepApart = [&](const AnyTensor &other, std::string_view otherName) {
+      if (overlap(layoutOf(gradient), layoutOf(other)))
+        throw InputError("flash::backward: " + std::string(name) + " overlaps " +
+                         std::string(otherName) + " in memory; it needs memory of its own");
+    };
+    for (const NamedTensors *tensors : {&call.inputs, &call.outputs})
+      for (const auto &[other, tensor] : *tensors)
+        keepApart(tensor, other);
+    for (const flash::detail::LearnedGradient &other : call.learned) {
+      keepApart(other.values, "the values of one");
+      if (&other != &one)
+        keepApart(other.gradient, "that of another");
+    }
+  }
+}
+
 // For programs that go over lists: one block of one head each, or over pages of the heads that
 // share keys, in tiles that are parts of blocks of 128, or of those that are powers of 2.
 void fitLists(Config &config, Kind kind) {
@@ -138,8 +165,10 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
       fitLists(config, kind);
     for (const auto &[name, value] : own)
       config[name] = value;
-    for (const auto &[along, slot, gradient] : call.learned)
+    for (const auto &[along, slot, values, gradient] : call.learned)
       checkLearned(invocation, kind == Kind::packed, along, gradient);
+    if (backward)
+      checkOverlap(call);
     const AttentionNumbers numbers(invocation);
     return runCall(stream, invocation, config, call.inputs, call.outputs, [&](Use &use) {
       if (kind == Kind::decode || kind == Kind::prefill)

@@ -20,6 +20,9 @@ void AnyTensor::check(DType wanted, int rank, bool isWritten) const {
     throw LaunchError("a tensor of " + std::string(name_of(dtype)) + " " + toString(extents) +
                       " is no " + std::string(name_of(wanted)) + " tensor with " +
                       std::to_string(rank) + (rank == 1 ? " axis" : " axes"));
+  if (strides.size() != extents.size())
+    throw LaunchError("a tensor of " + std::string(name_of(dtype)) + " " + toString(extents) +
+                      " has the strides " + toString(strides) + ", but needs one for each axis");
   if (read_only && isWritten)
     throw LaunchError("a read-only tensor of " + std::string(name_of(dtype)) + " " +
                       toString(extents) + " is one of const " + std::string(name_of(dtype)));

@@ -132,6 +132,49 @@ bool sectile::overlap(const StridedArray &a, const StridedArray &b) {
                lastOfB + std::int64_t(b.elementBytes) - 1);
 }
 
+bool sectile::overlapsItself(std::span<const std::int64_t> extents,
+                             std::span<const std::int64_t> strides) {
+  if (std::ranges::find(extents, 0) != extents.end())
+    return false;
+  // Most lie row by row.
+  std::int64_t beyond = 1;
+  std::size_t axis = extents.size();
+  for (; axis > 0; --axis)
+    if (extents[axis - 1] > 1) {
+      if (std::abs(strides[axis - 1]) < beyond)
+        break;
+      beyond += (extents[axis - 1] - 1) * std::abs(strides[axis - 1]);
+    }
+  if (axis == 0)
+    return false;
+  std::byte room[1024]; // enough unless axes are many
+  std::pmr::monotonic_buffer_resource memory(room, sizeof room);
+  Terms rest(&memory);
+  std::int64_t least = 0; // the sum of all of the rest, backwards
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    if (extents[i] == 1)
+      continue;
+    const std::int64_t step = std::abs(strides[i]), last = extents[i] - 1;
+    if (step == 0)
+      return true;
+    // Two elements that differ along this axis, by 1 + x, and along those behind it by -last to
+    // last: they are one where the steps add up to nothing.
+    Terms terms(rest, &memory);
+    terms.push_back({step, last - 1});
+    if (Sums(std::move(terms)).reaches(least - step, least - step))
+      return true;
+    rest.push_back({step, 2 * last});
+    least += step * last;
+  }
+  return false;
+}
+
+std::string sectile::itselfText(std::string_view name, std::span<const std::int64_t> strides) {
+  return "elements of " + std::string(name) + " lie at one address by its strides " +
+         toString(Shape(strides.begin(), strides.end())) +
+         ", but each element of an output needs its own";
+}
+
 void sectile::checkOverlap(const Invocation &call, std::span<const std::uint64_t> addresses) {
   const KernelSpec &kernel = *call.kernel;
   const std::size_t count = call.tensors.size();
@@ -151,11 +194,8 @@ void sectile::checkOverlap(const Invocation &call, std::span<const std::uint64_t
       continue;
     const ArgumentSpec &output = kernel.arguments[i];
     const StridedArray written = layoutOf(i);
-    for (std::size_t axis = 0; axis < written.extents.size(); ++axis)
-      if (written.extents[axis] > 1 && written.strides[axis] == 0 && !isEmpty(written))
-        throw InputError(kernel.name + ": the elements of " + output.name + " along axis " +
-                         std::to_string(axis) +
-                         " lie at one address, but each element of an output needs its own");
+    if (overlapsItself(written.extents, written.strides))
+      throw InputError(kernel.name + ": " + itselfText(output.name, written.strides));
     for (std::size_t j = 0; j < i; ++j) {
       if (!call.tensors[j].present)
         continue;

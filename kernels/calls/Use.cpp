@@ -32,9 +32,21 @@ const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
 
 Invocation sectile::callOn(const KernelSpec &kernel, const NamedTensors &inputs,
                            const KernelOptions &options, const NamedTensors &outputs) {
+  for (const NamedTensors *tensors : {&inputs, &outputs})
+    for (const auto &[name, tensor] : *tensors)
+      if (tensor.strides.size() != tensor.extents.size() && !tensor.strides.empty())
+        throw InputError(kernel.name + ": " + name + " has the extents " +
+                         toString(tensor.extents) + ", but the strides " +
+                         toString(tensor.strides) +
+                         ": it needs one for each axis, or none where "
+                         "elements lie row by row");
   std::map<std::string, GivenTensor> types;
-  for (const auto &[name, tensor] : inputs)
+  for (const auto &[name, tensor] : inputs) {
+    if (std::ranges::any_of(tensor.extents, [](std::int64_t extent) { return extent < 0; }))
+      throw InputError(kernel.name + ": " + name + " has the extents " + toString(tensor.extents) +
+                       ", but an extent is not negative");
     types[name] = {{tensor.dtype, tensor.extents}, ""};
+  }
   Invocation call = resolve(kernel, types, {options.begin(), options.end()});
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const ArgumentSpec &spec = kernel.arguments[i];

@@ -1,6 +1,6 @@
 // Random kernels written in the language, on virtual GPUs: schedules of the explicit level against
-// the interpreter, kernels of any name, constants beside the same values from memory, and
-// reductions whose order counts.
+// the interpreter, kernels of any name, constants beside the same values from memory, reductions
+// whose order counts, and views that are read and written in place.
 #include "tests/fuzz/Isolation.h"
 #include "tests/fuzz/Options.h"
 #include "tests/fuzz/language/Cases.h"
@@ -16,7 +16,7 @@ namespace {
 std::string deviceFor(uint64_t seed) {
   static constexpr const char *devices[] = {"sm_90a",  "sm_80", "sm_90a", "gfx942",
                                             "sm_120a", "sm_90", "sm_90a", "gfx1100"};
-  return std::string("virtual:") + devices[seed / 6 % std::size(devices)];
+  return std::string("virtual:") + devices[seed / 7 % std::size(devices)];
 }
 
 int run(const Options &options, const std::string &folder, const std::string &device) {
@@ -31,13 +31,15 @@ int run(const Options &options, const std::string &folder, const std::string &de
       [&](uint64_t seed) {
         reachedDepth();
         const std::string on = device.empty() ? deviceFor(seed) : device;
-        switch (seed % 6) {
+        switch (seed % 7) {
         case 0:
           return kernelName(seed, on, folder);
         case 1:
           return foldedConstants(seed, on);
         case 2:
           return combiners(seed, on);
+        case 3:
+          return views(seed, on);
         default:
           return explicitSchedule(seed, on);
         }

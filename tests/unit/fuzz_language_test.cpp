@@ -24,6 +24,11 @@ TEST(FuzzLanguage, CombinationsAreInOrder) {
     EXPECT_EQ(combiners(seed, seed % 2 ? "virtual:sm_90a" : "virtual:gfx942"), std::nullopt);
 }
 
+TEST(FuzzLanguage, ViewsAreReadAsWritten) {
+  for (uint64_t seed = 0; seed < 12; ++seed)
+    EXPECT_EQ(views(seed, seed % 2 ? "virtual:sm_90a" : "virtual:gfx942"), std::nullopt);
+}
+
 TEST(FuzzLanguage, FindsNamesThatAreNoSymbols) {
   unsigned wrong = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {

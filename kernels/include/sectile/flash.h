@@ -42,7 +42,8 @@ namespace detail {
 struct LearnedGradient {
   Along along;
   int slot;
-  Tensor<float, 4> gradient; // [B or 1, H or 1, 1, W] but of pairs
+  Tensor<const float, 4> values; // [B or 1, H or 1, 1, W] but of pairs
+  Tensor<float, 4> gradient;     // likewise
 };
 // Of each learned operand of a lambda in turn, where programs put their parts of its gradient.
 using LearnedParts = std::span<const Tensor<float, 4>>;
@@ -115,8 +116,8 @@ LearnedTensor<N> learned(const Tensor<const float, N> &values, const Tensor<floa
                         ", but that of the gradient " + std::to_string(gradient.extent(axis)));
   return {values, gradient};
 }
-inline Tensor<float, 4> withFourAxes(const Tensor<float, 4> &of) { return of; }
-inline Tensor<float, 4> withFourAxes(const Tensor<float, 3> &of) {
+template <class T> Tensor<T, 4> withFourAxes(const Tensor<T, 4> &of) { return of; }
+template <class T> Tensor<T, 4> withFourAxes(const Tensor<T, 3> &of) {
   return {of.data(),
           {of.extent(0), of.extent(1), 1, of.extent(2)},
           {of.stride(0), of.stride(1), 0, of.stride(2)},
@@ -128,7 +129,8 @@ std::vector<LearnedGradient> gradientsOf(std::type_identity<Operands<P...>>,
   std::vector<LearnedGradient> result;
   const auto add = [&]<class Parameter>(std::type_identity<Parameter>, const auto &value) {
     if constexpr (learnedAlong<Parameter>)
-      result.push_back({*learnedAlong<Parameter>, Parameter::slot, withFourAxes(value.gradient)});
+      result.push_back({*learnedAlong<Parameter>, Parameter::slot, withFourAxes(value.values),
+                        withFourAxes(value.gradient)});
   };
   (add(std::type_identity<P>(), values), ...);
   return result;

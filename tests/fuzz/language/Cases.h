@@ -31,5 +31,7 @@ std::optional<std::string> kernelName(uint64_t seed, const std::string &device,
 std::optional<std::string> foldedConstants(uint64_t seed, const std::string &device);
 /// A reduction or a scan by a combiner that may not commute, against the interpreter.
 std::optional<std::string> combiners(uint64_t seed, const std::string &device);
+/// Blocks of a view that are read and written in place, against the interpreter.
+std::optional<std::string> views(uint64_t seed, const std::string &device);
 
 } // namespace sectile::fuzz

@@ -377,6 +377,28 @@ TEST(FlashPackedCalls, WhatDoesNotFitIsRefused) {
                   operand(2, 3))),
               HasSubstr("flash::backward: a learned operand is [2, 1, 3], but has to be [1 or B, 1 "
                         "or H, W] for B=1, H=2"));
+  // Gradients in the memory of something else.
+  const auto table = tensor(device.allocate<float>(6), {1, 2, 3}),
+             other = tensor(device.allocate<float>(6), {1, 2, 3});
+  const Tensor<float, 3> repeated(other.data(), {1, 2, 3}, {0, 0, 1}, other.memory());
+  const auto learning = [&](const Tensor<float, 3> &first, const Tensor<float, 3> &second) {
+    return gradients(flash::scores(
+        [](flash::Score s, const flash::At &at, const flash::Learned<flash::Along::distances, 1> &a,
+           const flash::Learned<flash::Along::distances, 2> &b) {
+          return s + at.by_distance(a) * at.by_distance(b);
+        },
+        flash::learned(Tensor<const float, 3>(table), first),
+        flash::learned(Tensor<const float, 3>(table), second)));
+  };
+  const auto fresh = [&] { return tensor(device.allocate<float>(6), {1, 2, 3}); };
+  EXPECT_EQ(learning(other, fresh()), "");
+  EXPECT_EQ(learning(other, other), "flash::backward: the gradient of a learned operand overlaps "
+                                    "that of another in memory; it needs memory of its own");
+  EXPECT_EQ(learning(fresh(), table), "flash::backward: the gradient of a learned operand overlaps "
+                                      "the values of one in memory; it needs memory of its own");
+  EXPECT_EQ(learning(fresh(), repeated),
+            "flash::backward: elements of the gradient of a learned operand lie at one address by "
+            "its strides [0, 0, 0, 1], but each element of an output needs its own");
 }
 
 } // namespace

@@ -118,4 +118,18 @@ TEST(LibraryErrors, AreLaunchErrors) {
   EXPECT_THAT(refusal(device, "softmax", {{"x", x}}, {}, {{"z", x}}), HasSubstr("no output 'z'"));
   const auto cube = tensor(device.allocate<float>(24), {2, 2, 3}, {8, 3, 1});
   EXPECT_THAT(refusal(device, "softmax", {{"x", cube}}), HasSubstr("must lie evenly"));
+  AnyTensor odd = tensor(device.upload(std::vector<float>(6)), {2, 3});
+  odd.strides = {1};
+  EXPECT_EQ(
+      refusal(device, "softmax", {{"x", odd}}),
+      "softmax: x has the extents [2, 3], but the strides [1]: it needs one for each axis, or "
+      "none where elements lie row by row");
+  EXPECT_THAT(refusal(device, "softmax", {{"x", x}}, {}, {{"y", odd}}),
+              HasSubstr("softmax: y has the extents [2, 3], but the strides [1]"));
+  EXPECT_THROW((odd.as<float, 2>()), LaunchError);
+  odd.strides.clear();
+  EXPECT_EQ(refusal(device, "softmax", {{"x", odd}}), "accepted");
+  odd.extents = {-2, 3};
+  EXPECT_EQ(refusal(device, "softmax", {{"x", odd}}),
+            "softmax: x has the extents [-2, 3], but an extent is not negative");
 }

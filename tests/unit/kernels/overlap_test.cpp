@@ -64,6 +64,30 @@ TEST(Overlaps, OfRandomArrays) {
   EXPECT_GT(apart, 1000);
 }
 
+// Held against the set of all addresses.
+TEST(Overlaps, OfRandomArraysWithThemselves) {
+  std::mt19937_64 random(7);
+  const auto below = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  };
+  int overlapping = 0, apart = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::int64_t> extents, strides;
+    std::size_t elements = 1;
+    for (std::int64_t axis = below(5); axis > 0; --axis) {
+      extents.push_back(below(8) ? 1 + below(5) : below(2));
+      strides.push_back(below(3) ? below(40) - 8 : std::int64_t(1) << below(7));
+      elements *= static_cast<std::size_t>(extents.back());
+    }
+    const bool expected = bytesOf({0, 1, extents, strides}).size() < elements;
+    ASSERT_EQ(overlapsItself(extents, strides), expected)
+        << testing::PrintToString(extents) << " by " << testing::PrintToString(strides);
+    ++(expected ? overlapping : apart);
+  }
+  EXPECT_GT(overlapping, 1000);
+  EXPECT_GT(apart, 1000);
+}
+
 // Heads of queries, keys and values in one array, as projections give them; large ones at once.
 TEST(Overlaps, InterleavedViewsDoNot) {
   const Shape extents{64, 4096, 32, 128}, strides{4096L * 3 * 32 * 128, 3 * 32 * 128, 128, 1};
@@ -262,14 +286,23 @@ TEST(OverlapRefusals, SayWhatIsAllowed) {
             "accepted");
   const Tensor<float, 2> one(a.data(), {4, 4}, {0, 1}, a.memory());
   const auto x = tensor(device.allocate<float>(16), {4, 4});
-  EXPECT_EQ(message([&] { run_kernel(stream, "softmax", {{"x", x}}, {}, {{"y", one}}); }),
-            "softmax: the elements of y along axis 0 lie at one address, but each element of an "
-            "output needs its own");
+  EXPECT_EQ(
+      message([&] { run_kernel(stream, "softmax", {{"x", x}}, {}, {{"y", one}}); }),
+      "softmax: elements of y lie at one address by its strides [0, 1], but each element of an "
+      "output needs its own");
+  const Tensor<float, 2> window(a.data(), {4, 4}, {1, 1}, a.memory());
+  EXPECT_EQ(
+      message([&] { run_kernel(stream, "softmax", {{"x", x}}, {}, {{"y", window}}); }),
+      "softmax: elements of y lie at one address by its strides [1, 1], but each element of an "
+      "output needs its own");
   const auto identity = [](const Tile<float> &sums, const GemmPosition &) { return sums; };
   EXPECT_EQ(message([&] { gemm(stream, a, x, a, identity); }),
             "gemm: c overlaps a in memory; it needs memory of its own");
   EXPECT_EQ(message([&] { gemm(stream, x, a, a, identity); }),
             "gemm: c overlaps b in memory; it needs memory of its own");
+  EXPECT_EQ(message([&] { gemm(stream, x, x, window, identity); }),
+            "gemm: elements of c lie at one address by its strides [1, 1], but each element of an "
+            "output needs its own");
 }
 
 // Views of one array that have no element in common, as inputs and outputs.
