@@ -1,3 +1,4 @@
+// Conversions of small integers to f32 by arithmetic; SmallIntegers.h says why.
 #include "codegen/nvidia/SmallIntegers.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/IRBuilder.h"
