@@ -277,9 +277,10 @@ Tile<std::int32_t> placesOfBest(const Int &blocks, int bits, const TopkConfig &c
 // Elements of a row that are held at once to find the best by digits.
 constexpr std::int64_t longestByDigits = 4096;
 
-// Four histograms, or two of 16 bits, in place of a sort of a whole block.
+// Four histograms, or two of 16 bits, wait for each other more often than a sort of a block in runs
+// has steps, if both are short.
 bool areBestByDigits(std::int64_t block, std::int64_t best) {
-  return best >= 32 && block >= 1024 && block >= 2 * best;
+  return best >= 8 && block >= 1024 && block * best >= 1 << 14 && block >= 2 * best;
 }
 
 // The best of a block of each row; Merge: of what was best in such blocks, and where that was.

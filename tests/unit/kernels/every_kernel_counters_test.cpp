@@ -153,16 +153,15 @@ const std::vector<Expectation> &rows() {
                       {"targets", few(p.byWarps(p.rows()) + p.bytes("targets"))},
                       {"scratch", few(sector)}};
        }},
-      // What is known of a row, and the share of each in the mean, by each warp.
+      // What is known of a row, and all targets for the mean, by each warp.
       {{"cross_entropy_backward"},
        {{"...", 4}, {"V", 8192}},
        [](const Plan &p) {
          const double each = p.byWarps(p.rows() * p.tiles("V", "block"));
          return Reads{{"logits", p.bytes("logits")},
-                      {"targets", few(each + p.bytes("targets"))},
+                      {"targets", few(2 * each)},
                       {"lse", few(each)},
-                      {"dloss", few(each)},
-                      {"scratch", few(each)}};
+                      {"dloss", few(each)}};
        }},
       {{"sort", "argsort"}, {{"...", 64}, {"N", 512}}},
       // In order: what goes with an element is looked up where it was.
