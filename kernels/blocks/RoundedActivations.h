@@ -7,25 +7,23 @@
 namespace sectile {
 namespace activation {
 
+// 1 / (1 + e^-x), as c / (c + c e^-x): with c = 2^-16 the chip's reciprocal, which knows normal
+// numbers alone, is right for as small results as x times them can matter.
 inline Tile<float> fastLogistic(const Tile<float> &x) {
-  return fast_divide(1.0f, fast_exp(-x) + 1.0f);
+  constexpr float log2e = 1.4426950408889634f, c = 0x1p-16f;
+  return fast_divide(c, exp2(fma(x, -log2e, -16.0f)) + c);
 }
 
-// An activation is x f(x), with an f = part * scale that rises from 0 to 1: x f is a normal number
-// also where f is none, but part and scale are.
+// An activation is x f(x), with an f that rises from 0 to 1.
 struct Gate {
-  Tile<float> part, scale;
+  Tile<float> f;
   Tile<float> slope; // f' of gelu, f' / f of the others
-
-  Tile<float> of(const Tile<float> &x) const { return x * scale * part; }
 };
 
 // The logistic function of z, where inner is z'.
 inline Gate logisticGate(const Tile<float> &z, const Tile<float> &inner) {
-  const Tile<float> half = fast_exp(abs(z) * -0.5f);
-  const Tile<float> scale = where(z < 0.0f, half, 1.0f);
-  const Tile<float> part = fast_divide(1.0f, fma(half, half, 1.0f)) * scale;
-  return {part, scale, (1.0f - part * scale) * inner};
+  const Tile<float> f = fastLogistic(z);
+  return {f, (1.0f - f) * inner};
 }
 
 inline bool hasGate(Activation kind) {
@@ -44,7 +42,7 @@ inline Gate fastGate(Activation kind, const Tile<float> &x) {
       fit = fma(fit, t, coefficient);
     const Tile<float> tail = bell * (t * fit);
     const Tile<float> rest = 1.0f - tail;
-    return {where(x < 0.0f, tail, rest), full_like(x, 1.0f), bell * number(density)};
+    return {where(x < 0.0f, tail, rest), bell * number(density)};
   }
   if (kind == Activation::silu)
     return logisticGate(x, full_like(x, 1.0f));
@@ -60,7 +58,7 @@ inline Gate fastGate(Activation kind, const Tile<float> &x) {
 template <class T> Tile<float> activateFor(Activation kind, const Tile<float> &x) {
   if constexpr (sizeof(T) == 2) {
     if (activation::hasGate(kind))
-      return activation::fastGate(kind, x).of(x);
+      return x * activation::fastGate(kind, x).f;
     if (kind == Activation::sigmoid)
       return activation::fastLogistic(x);
   }
@@ -71,8 +69,8 @@ template <class T> Tile<float> activationDerivativeFor(Activation kind, const Ti
   if constexpr (sizeof(T) == 2) {
     if (activation::hasGate(kind)) {
       const activation::Gate gate = activation::fastGate(kind, x);
-      return kind == Activation::gelu ? fma(x, gate.slope, gate.part)
-                                      : gate.part * fma(x * gate.scale, gate.slope, gate.scale);
+      // f may be 0 where x times the slope overflows.
+      return fma(kind == Activation::gelu ? x : x * gate.f, gate.slope, gate.f);
     }
     if (kind == Activation::sigmoid)
       return activation::fastLogistic(x) * activation::fastLogistic(-x);

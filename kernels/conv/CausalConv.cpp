@@ -6,6 +6,7 @@
 #include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 #include <algorithm>
+#include <numeric>
 
 using namespace sectile;
 using namespace sectile::causal;
@@ -49,6 +50,15 @@ void check(const Invocation &call) {
 
 } // namespace
 
+decltype(SearchSpace::where) causal::runsWithin(std::int64_t most, std::vector<TriedAlong> along) {
+  return [most, tiles = tilesWithin({"t", "d"}, 2, 256, std::move(along))](
+             const Invocation &call, const std::string &target, const Config &config) {
+    const std::int64_t run = config.at("run"), threads = config.at("warps") * warpSize(target);
+    return run <= config.at("t") && config.at("t") / run * config.at("d") <= most * threads &&
+           tiles(call, target, config);
+  };
+}
+
 void causal::addInputs(KernelSpec &spec) {
   spec.add_arguments({{"x: [B, T, D] f16|bf16|f32", "D channels at each of T steps"},
                       {"w: [D, W] like x", "2 to 4 taps of each channel, that of the step last"},
@@ -66,6 +76,7 @@ void causal::configure(KernelSpec &spec) {
   spec.add_options({{"activation: silu|none = silu", "of the sums"}});
   spec.config = {{"t", "steps of one program"},
                  {"d", "channels of one program"},
+                 {"run", "at most so many steps that follow each other in a thread"},
                  {"warps", "warps of one program"}};
   spec.follow = follow;
   spec.derive = derive;
@@ -73,37 +84,51 @@ void causal::configure(KernelSpec &spec) {
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkBoundaries(call, inputs, "cu_seqlens", call.extent("T"));
   };
-  spec.neutral = {"t", "d", "warps"}; // a sum is one thread's
+  spec.neutral = {"t", "d", "run", "warps"}; // a sum is one thread's
   spec.typical = {{"B", 1}, {"T", 8192}, {"D", 8192}, {"W", 4}, {"ends", 9}};
   spec.small = {{"B", 1}, {"T", 40}, {"D", 20}, {"W", 4}, {"ends", 5}};
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    // A thread has 8 channels of some steps, and reads them once for each tap. Where it looks for
-    // sequences, too, it has fewer.
-    const bool isPacked = call.has("cu_seqlens");
-    const std::int64_t t = std::clamp<std::int64_t>(powerAtLeast(call.extent("T")), 1,
-                                                    isPacked ? 16 : 32),
-                       d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16,
-                                                    t == 1 ? 256 : 128),
-                       each = t == 1     ? 2
-                              : isPacked ? 8
-                                         : 16,
-                       warps = std::clamp<std::int64_t>(t * d / (each * warpSize(target)), 1,
-                                                        isPacked ? 8 : 4);
-    return Config{{"t", t}, {"d", d}, {"warps", powerAtMost(warps)}};
+    // A thread loads 16 bytes of a step, and many steps, so that few are loaded twice; of a single
+    // one it has little else to do.
+    const std::int64_t steps = powerAtLeast(std::max<std::int64_t>(call.extent("T"), 1)),
+                       d = std::clamp<std::int64_t>(powerAtLeast(call.extent("D")), 16, 256),
+                       each = steps == 1 ? 2
+                                         : 16 / static_cast<std::int64_t>(size_of(call.dtype("x"))),
+                       warp = each * warpSize(target);
+    std::int64_t run = std::min<std::int64_t>(steps, 16),
+                 rows = std::clamp<std::int64_t>(4 * warp / d, 1, steps / run);
+    // Programs enough for all multiprocessors; where there are many sequences, few steps with the
+    // end of one in a program.
+    const std::int64_t wanted = 4 * multiprocessors(target);
+    const auto programs = [&] {
+      return call.extent("B") * ceilDiv(call.extent("T"), run * rows) *
+             ceilDiv(call.extent("D"), d);
+    };
+    while (rows > 1 && (programs() < wanted || (isPacked(call) && rows * d > warp)))
+      rows /= 2;
+    while (run > 4 && run < steps && programs() < wanted)
+      run /= 2;
+    return Config{{"t", run * rows},
+                  {"d", d},
+                  {"run", run},
+                  {"warps", std::clamp<std::int64_t>(rows * d / warp, 1, 4)}};
   };
   spec.spaces = {{.part = spec.name,
-                  .axes = {{"t", {1, 2, 4, 8, 16, 32, 64}},
-                           {"d", {32, 64, 128, 256}},
+                  .axes = {{"t", {1, 2, 4, 8, 16, 32, 64, 128}},
+                           {"d", {32, 64, 128, 256, 512}},
+                           {"run", {1, 4, 8, 16}},
                            {"warps", {1, 2, 4, 8}}},
-                  .where = tilesWithin({"t", "d"}, 2, 32, {{"t", 1, "T"}, {"d", 32, "D"}})}};
+                  .where = runsWithin(16, {{"t", 1, "T"}, {"d", 32, "D"}})}};
 }
 
 ConvConfig causal::configOf(const Use &use, const char *states) {
-  return use.config_as(
+  ConvConfig config = use.config_as(
       ConvConfig{.width = static_cast<int>(use.extent("W")),
                  .silu = use.call.options.choice("activation") == "silu",
                  .packed = isPacked(use.call),
                  .b = use.has("b"),
                  .state = use.has(states),
                  .indexed = std::string_view(states) == "state" && use.has("indices")});
+  config.run = std::gcd(static_cast<int>(powerAtMost(config.run)), config.t);
+  return config;
 }

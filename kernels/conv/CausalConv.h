@@ -1,20 +1,23 @@
 // What the kernels of causal convolutions along time share: where packed sequences lie, the inputs
 // around a tile's tokens with what comes before a sequence, and the checks of a call.
 #pragma once
+#include "kernels/blocks/RoundedActivations.h"
+#include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
 #include <vector>
 
 namespace sectile::causal {
 
 struct ConvConfig {
-  int t = 32, d = 128, warps = 4;
+  int t = 64, d = 256, warps = 4;
+  int run = 16;  // steps of t that follow each other in a thread
   int width = 4; // taps
   bool silu = true;
   bool packed = false, b = false, state = false, indexed = false; // given
   bool given = false; // backward: the gradient of the final state
   bool whole = false; // of causal_conv1d_update: a program holds a sequence
 };
-SECTILE_CONFIG(ConvConfig, t, d, warps, width, silu, packed, b, state, indexed, given, whole)
+SECTILE_CONFIG(ConvConfig, t, d, warps, run, width, silu, packed, b, state, indexed, given, whole)
 
 // Of each token of a tile, [tokens]: its sequence, and where that begins and ends.
 struct Sequences {
@@ -65,6 +68,49 @@ std::vector<Tile<float>> tapsOf(const View<const T, 2> &w, const Int &column,
   return taps;
 }
 
+// Steps phase, phase + run, phase + 2 run, ….
+template <class T> View<T, 2> everyRun(const View<T, 2> &steps, int phase, int run) {
+  return {steps.ptr() + phase * steps.stride(0),
+          {(steps.extent(0) + (run - 1 - phase)) / run, steps.extent(1)},
+          {run * steps.stride(0), steps.stride(1)}};
+}
+
+// A program's steps from part * t on, as rows of `run` steps that follow each other: of each row
+// one step, [rows, channels]. A thread that has whole rows of a channel loads an input once for all
+// taps.
+struct Runs {
+  Int part, column;
+  ConvConfig config;
+
+  int rows() const { return config.t / config.run; }
+  // Step number `step` of each row, before or behind it too.
+  template <class T> Tile<T> load(const View<const T, 2> &from, int step) const {
+    const int phase = (step % config.run + config.run) % config.run,
+              row = (step - phase) / config.run;
+    return everyRun(from, phase, config.run)
+        .tile(rows(), config.d)
+        .load_at(part * rows() + row, column * config.d);
+  }
+  // All steps of the rows, in one access: of several the program would have to wait for each.
+  template <class T> void store(const View<T, 2> &to, const std::vector<Tile<T>> &steps) const {
+    const auto all = permute(reshape(inTurn<T>(steps), rows(), config.d, config.run), {0, 2, 1});
+    to.tile(config.t, config.d).store(part, column, reshape(all, config.t, config.d));
+  }
+
+private:
+  // Along new last axes of extent 2.
+  template <class T> static Tile<T> inTurn(const std::vector<Tile<T>> &steps) {
+    if (steps.size() == 1)
+      return steps[0];
+    std::vector<Tile<T>> even, odd;
+    for (std::size_t i = 0; i < steps.size(); i += 2) {
+      even.push_back(steps[i]);
+      odd.push_back(steps[i + 1]);
+    }
+    return join(inTurn<T>(even), inTurn<T>(odd));
+  }
+};
+
 // Numbers `place` of the states of these rows, [tokens, channels]: 0 where there is none.
 template <class T>
 Tile<T> statesAt(const View<const T, 3> &state, const Int &row, const Int &place, const Int &column,
@@ -108,18 +154,6 @@ template <class T> struct Window {
     return where(expand(place < 0, 1), statesAt(state, row, place + before, column, config),
                  values);
   }
-  // The sums before the activation at these tokens, `shift` later; `values` are at(-C) to at(C) or
-  // fewer, `centre` says which of them is at(0).
-  Tile<float> sums(const std::vector<Tile<T>> &values, int centre, int shift,
-                   const std::vector<Tile<float>> &taps, const Tile<float> &bias) const {
-    auto total = bias;
-    for (int tap = 0; tap < config.width; ++tap)
-      total =
-          total +
-          cast<float>(values[static_cast<std::size_t>(centre + shift + tap + 1 - config.width)]) *
-              taps[static_cast<std::size_t>(tap)];
-    return total;
-  }
 };
 
 // [1, channels], zeros where there is no bias.
@@ -130,11 +164,41 @@ Tile<float> biasOf(const View<const T, 1> &b, const Int &column, const ConvConfi
   return expand(cast<float>(b.tile(config.d).load(column)), 0);
 }
 
+// Of some channels.
+struct Weights {
+  std::vector<Tile<float>> taps;
+  Tile<float> bias;
+};
+
+template <class T>
+Weights weightsOf(const View<const T, 2> &w, const View<const T, 1> &b, const Int &column,
+                  const ConvConfig &config) {
+  return {tapsOf(w, column, config), biasOf(b, column, config)};
+}
+
+// The sum before the activation of a step whose first tap is on values[first].
+template <class T>
+Tile<float> sumOf(const std::vector<Tile<T>> &values, int first, const Weights &weights) {
+  auto total = weights.bias;
+  for (std::size_t tap = 0; tap < weights.taps.size(); ++tap)
+    total = total + cast<float>(values[static_cast<std::size_t>(first) + tap]) * weights.taps[tap];
+  return total;
+}
+
+// The logistic function, as exactly as T needs it. A division would branch; of f32 the chip's
+// reciprocal is right where it is a normal number, which 2^-16 keeps it.
+template <class T> Tile<float> logisticOf(const Tile<float> &x) {
+  constexpr float c = 0x1p-16f;
+  return sizeof(T) == 2 ? activation::fastLogistic(x) : fast_divide(c, fma(exp(-x), c, c));
+}
+
 // x, w and b; where packed sequences lie; the option, the configuration, and what is checked and
 // follows from other extents.
 void addInputs(KernelSpec &spec);
 ArgumentRow boundaries();
 void configure(KernelSpec &spec);
+// For searches: tiles of which a thread has `most` channels of a step at most.
+decltype(SearchSpace::where) runsWithin(std::int64_t most, std::vector<TriedAlong> along);
 // `states` is the argument with what comes before the sequences.
 ConvConfig configOf(const Use &use, const char *states);
 

@@ -26,23 +26,70 @@ template <class T> struct CausalConvArguments {
 template <class T>
 SECTILE_STRUCT(CausalConvArguments<T>, x, w, b, initial_state, cu_seqlens, y, final_state, tiles)
 
-// Gives the inputs, the tokens' own last.
+// y of a step whose first tap is on values[first].
 template <class T>
-std::vector<Tile<T>> convolve(const Window<T> &window, const View<const T, 2> &w,
-                              const View<const T, 1> &b, const View<T, 2> &y,
-                              const Bool &isWanted) {
+Tile<float> outputOf(const std::vector<Tile<T>> &values, int first, const Weights &weights,
+                     const ConvConfig &config) {
+  const auto sum = sumOf(values, first, weights);
+  return config.silu ? sum * logisticOf<T>(sum) : sum;
+}
+
+// Any steps, of several sequences and with states; 0 where they are not wanted.
+template <class T>
+void convolve(const Window<T> &window, const Weights &weights, const View<T, 2> &y,
+              const Bool &isWanted) {
   const ConvConfig &config = window.config;
   std::vector<Tile<T>> values;
   for (int shift = 1 - config.width; shift <= 0; ++shift)
     values.push_back(window.at(shift));
-  auto result = window.sums(values, config.width - 1, 0, tapsOf(w, window.column, config),
-                            biasOf(b, window.column, config));
-  if (config.silu)
-    result = result * sigmoid(result);
+  const auto result = outputOf(values, 0, weights, config);
   y.tile(window.tokens(), config.d)
       .store_at(window.base, window.column * config.d,
                 where(expand(isWanted, 1), result, zeros_like(result)));
-  return values;
+}
+
+// All of one sequence, with what is before them.
+template <class T>
+void convolveRuns(const Runs &runs, const View<const T, 2> &x, const Weights &weights,
+                  const View<T, 2> &y) {
+  const ConvConfig &config = runs.config;
+  std::vector<Tile<T>> values;
+  for (int step = 1 - config.width; step < config.run; ++step)
+    values.push_back(runs.load(x, step));
+  std::vector<Tile<T>> outputs;
+  for (int step = 0; step < config.run; ++step)
+    outputs.push_back(cast<T>(outputOf(values, step, weights, config)));
+  runs.store(y, outputs);
+}
+
+// A program's steps of a batch. The state of sequence `number` is row rowOf(number), for each token
+// or one; y is 0 where that is negative.
+template <class T, class RowOf>
+void convolveTile(const View<const T, 2> &x, const Weights &weights, const View<T, 2> &y,
+                  const View<const T, 3> &state, const View<const std::int32_t, 1> &bounds,
+                  const Runs &runs, const Int &batch, RowOf rowOf) {
+  const ConvConfig &config = runs.config;
+  // What a view has before its first step is 0.
+  if (!config.packed && !config.state)
+    return convolveRuns(runs, x, weights, y);
+  const Int base = runs.part * config.t;
+  const auto sequences = [&](const Int &token) {
+    return sequencesOf(bounds, token, batch, x.extent(0), config.packed);
+  };
+  const auto own = sequences(expand(base, 0));
+  const Bool isOne = own.first <= base - (config.width - 1) &&
+                     own.end >= minimum(base + config.t, x.extent(0)) && rowOf(own.number) >= 0;
+  when(
+      squeeze(isOne, 0), [&] { convolveRuns(runs, x, weights, y); },
+      [&] {
+        for (auto step : range(0, config.run)) {
+          const Int from = base + step * runs.rows(), token = from + arange(0, runs.rows());
+          const auto [number, first, end] = sequences(token);
+          const Int row = rowOf(number);
+          convolve(Window<T>{x, state, from, token, first, end, row, runs.column, config}, weights,
+                   y, row >= 0);
+        }
+      });
 }
 
 // Of one sequence: its last inputs.
@@ -62,21 +109,18 @@ Window<T> lastOf(const View<const T, 2> &x, const View<const T, 3> &state,
 template <class T>
 Kernel causalConv{"causal_conv1d", [](const CausalConvArguments<T> &a, const ConvConfig &config) {
                     const Int column = program_id(0), part = program_id(1), batch = program_id(2);
-                    const auto x = a.x.at(batch);
                     when(
                         part < a.tiles,
                         [&] {
-                          const Int base = part * config.t, token = base + arange(0, config.t);
-                          const auto [number, first, end] =
-                              sequencesOf(a.cu_seqlens, token, batch, x.extent(0), config.packed);
-                          const Window<T> window{x,   a.initial_state, base,   token, first,
-                                                 end, number,          column, config};
-                          convolve(window, a.w, a.b, a.y.at(batch), token >= 0);
+                          convolveTile(a.x.at(batch), weightsOf(a.w, a.b, column, config),
+                                       a.y.at(batch), a.initial_state, a.cu_seqlens,
+                                       Runs{part, column, config}, batch,
+                                       [](const Int &number) { return number; });
                         },
                         [&] {
                           const Int sequence = config.packed ? part - a.tiles : batch;
-                          const auto window = lastOf(x, a.initial_state, a.cu_seqlens, sequence,
-                                                     sequence, column, config);
+                          const auto window = lastOf(a.x.at(batch), a.initial_state, a.cu_seqlens,
+                                                     sequence, sequence, column, config);
                           const auto to = a.final_state.at(sequence).tile(config.d, 1);
                           for (int i = 0; i + 1 < config.width; ++i)
                             to.store(column, i, trans(window.at(i + 1 - config.width)));
@@ -104,19 +148,6 @@ Int rowsOf(const CausalConvUpdateArguments<T> &a, const Int &sequence, const Con
   return where(row < rows, row, -1);
 }
 
-template <class T>
-std::vector<Tile<T>> convolveFromPool(const CausalConvUpdateArguments<T> &a, const Int &part,
-                                      const Int &column, const Int &batch,
-                                      const ConvConfig &config) {
-  const auto x = a.x.at(batch);
-  const Int base = part * config.t, token = base + arange(0, config.t);
-  const auto [number, first, end] =
-      sequencesOf(a.cu_seqlens, token, batch, x.extent(0), config.packed);
-  const Int row = rowsOf(a, number, config);
-  const Window<T> window{x, a.state_out, base, token, first, end, row, column, config};
-  return convolve(window, a.w, a.b, a.y.at(batch), row >= 0);
-}
-
 // All were read before one is written: a short sequence moves what its state had.
 template <class T>
 void storeState(const View<T, 2> &state, const Int &column, const std::vector<Tile<T>> &inputs,
@@ -141,20 +172,43 @@ void updatePool(const CausalConvUpdateArguments<T> &a, const Int &sequence, cons
   });
 }
 
+// One step of a sequence, whose state is this row of the pool.
+template <class T>
+void updateStep(const View<const T, 2> &x, const Weights &weights, const View<T, 2> &y,
+                const View<T, 3> &states, const Int &row, const Int &column,
+                const ConvConfig &config) {
+  const auto to = y.tile(1, config.d);
+  when(
+      row >= 0,
+      [&] {
+        const auto state = states.at(row).tile(config.d, 1);
+        std::vector<Tile<T>> inputs;
+        for (int i = 0; i + 1 < config.width; ++i)
+          inputs.push_back(trans(state.load(column, i)));
+        inputs.push_back(x.tile(1, config.d).load(0, column));
+        to.store(0, column, outputOf(inputs, 0, weights, config));
+        for (int i = 0; i + 1 < config.width; ++i)
+          state.store(column, i, trans(inputs[static_cast<std::size_t>(i) + 1]));
+      },
+      [&] { to.store(0, column, zeros<float>(1, config.d)); });
+}
+
 // A sequence that one program holds may get its new state there; those of others follow in a launch
 // of their own, when nobody needs the old ones any more.
 template <class T>
 Kernel causalConvUpdate{
     "causal_conv1d_update", [](const CausalConvUpdateArguments<T> &a, const ConvConfig &config) {
       const Int column = program_id(0), part = program_id(1), batch = program_id(2);
-      auto inputs = convolveFromPool(a, part, column, batch, config);
-      if (config.whole && config.t == 1) {
-        const Int row = rowsOf(a, batch, config);
-        inputs.erase(inputs.begin());
-        when(row >= 0, [&] { storeState(a.state_out.at(row), column, inputs, config); });
-      } else if (config.whole) {
+      const auto x = a.x.at(batch);
+      const auto y = a.y.at(batch);
+      const Weights weights = weightsOf(a.w, a.b, column, config);
+      const auto rowOf = [&](const Int &number) { return rowsOf(a, number, config); };
+      if (config.whole && config.t == 1)
+        return updateStep(x, weights, y, a.state_out, rowOf(batch), column, config);
+      convolveTile(x, weights, y, View<const T, 3>(a.state_out), a.cu_seqlens,
+                   Runs{part, column, config}, batch, rowOf);
+      if (config.whole)
         updatePool(a, batch, column, config);
-      }
     }};
 template <class T>
 Kernel causalConvStates{"causal_conv1d_states",

@@ -57,17 +57,20 @@ const std::vector<Expectation> &elements() {
       {{"sinusoidal", "sinusoidal_backward"}, {{"B", 4}, {"S", 8}, {"H", 1024}}},
       {{"mean_pool"}, {{"B", 2}, {"T", 128}, {"D", 128}}},
       {{"chunk_mean_pool"}, {{"B", 2}, {"T", 256}, {"H", 2}, {"D", 128}}},
-      // A step's channels for each tap that it is under, and once more for the final state; weights
-      // by each program. Backward the sums before the activation are computed again for each tap.
+      // A step's channels, for each run of steps those of three taps before it too, and once more
+      // for the final state; weights by each program. Backward three steps behind each run too, and
+      // for each tap in the programs with an end of a sequence.
       {{"causal_conv1d", "causal_conv1d_backward"},
        {{"B", 2}, {"T", 64}, {"D", 128}, {"W", 4}},
        [](const Plan &p) {
          const bool forward = p.call.kernel->name == "causal_conv1d";
-         const double taps = forward ? 4 : 7, programs = p.extent("B") * (p.tiles("T", "t") + 1);
-         Reads reads{{"x", {(taps - 0.5) * p.bytes("x"), taps * p.bytes("x")}},
-                     {"w", {p.bytes("w"), p.bytes("w") * programs}}};
+         const double around = 3 / p.field("run"),
+                      programs = p.extent("B") * (p.tiles("T", "t") + 1);
+         Reads reads{
+             {"x", {(1 + around) * p.bytes("x"), (forward ? 1 + around : 7) * p.bytes("x")}},
+             {"w", {p.bytes("w"), p.bytes("w") * programs}}};
          if (!forward)
-           reads.insert({{"dy", {3.5 * p.bytes("dy"), 4 * p.bytes("dy")}},
+           reads.insert({{"dy", {(1 + around) * p.bytes("dy"), 4 * p.bytes("dy")}},
                          {"scratch", p.field("programs") * 5 * p.extent("D") * 4}});
          return reads;
        },
