@@ -78,11 +78,11 @@ const std::vector<Expectation> &elements() {
        nullptr,
        "f16",
        {},
-       // An input of each channel is stored at a time; so are dw, and the programs' parts, by lanes
-       // that hold every second channel.
+       // An input of each channel is stored at a time, by lanes that hold every fourth one, 24
+       // bytes apart; so are dw, and the programs' parts, by lanes that hold every second channel.
        [](const Plan &p) {
          return p.call.kernel->name == "causal_conv1d"
-                    ? 2 * p.bytes("final_state")
+                    ? 11 * p.bytes("final_state")
                     : 3 * p.bytes("dw") + p.field("programs") * 5 * p.extent("D") * 4;
        }},
       // Of rows of three numbers the copy and the kernel read one number of each at a time, from
