@@ -100,10 +100,11 @@ public:
     return dense<T, N>(extents, true);
   }
 
-  // Launches a kernel; a configuration is its last argument. On chips that can, each launch after
-  // the first may start while the one before it runs. A later kernel that calls wait_dependencies()
-  // may read the call's inputs before that: whatever wrote them ended before the first launch
-  // began.
+  // Launches a kernel; a configuration is its last argument. On chips that can, each launch may
+  // start while the kernel ahead of it in the stream runs, whosever that is. A kernel waits for it
+  // first, unless it calls wait_dependencies(). One that does may read the call's inputs before
+  // that if it is not the call's first: whatever wrote them had ended when the first was done
+  // waiting.
   template <class Kernel, class... Arguments>
     requires(!detail::NamedKernel<Kernel>)
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
@@ -143,7 +144,6 @@ private:
     return detail::Binding(*this, kernel.name(), values)
         .all<typename Kernel::template Parameter<0>>();
   }
-  // Each launch begins as the kernel ahead of it ends, whosever that is, and waits for it.
   template <class Kernel, class... Arguments>
   void launch(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
     constexpr LaunchOptions options{.dependent = true};
