@@ -29,19 +29,23 @@ int numberIn(const char *variable) {
   return text ? std::atoi(text) : 0;
 }
 
+static int launchesOf(Driver &driver) {
+  return driver.calls["cuLaunchKernel"] + driver.calls["cuLaunchKernelEx"];
+}
+
 bool endless() {
   static const int launch = numberIn("FAKE_CUDA_ENDLESS_LAUNCH");
-  return launch && driver().calls["cuLaunchKernel"] >= launch;
+  return launch && launchesOf(driver()) >= launch;
 }
 
 // Ends this process where a driver would wait for a kernel that never ends, or ends or stops it at
 // the launch that a test says.
 static void endProcess(const char *symbol) {
   static const int deadly = numberIn("FAKE_CUDA_KILLED_AT_LAUNCH");
-  if (deadly && driver().calls["cuLaunchKernel"] == deadly)
+  if (deadly && launchesOf(driver()) == deadly)
     std::raise(SIGKILL);
   static const int stopped = numberIn("FAKE_CUDA_STOPPED_AT_LAUNCH");
-  if (stopped && driver().calls["cuLaunchKernel"] == stopped)
+  if (stopped && launchesOf(driver()) == stopped)
     std::raise(SIGSTOP);
   static const std::set<std::string> waiting = {
       "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
@@ -69,7 +73,7 @@ int enter(const char *symbol, bool needsContext) {
   }
   // After so many launches a kernel faults, as it seems, and the context is of no more use.
   static const char *const launches = std::getenv("FAKE_CUDA_LOST_AFTER_LAUNCHES");
-  if (launches && needsContext && d.calls["cuLaunchKernel"] > std::atoi(launches))
+  if (launches && needsContext && launchesOf(d) > std::atoi(launches))
     return illegalAddress;
   if (!d.initialized && std::strcmp(symbol, "cuInit") != 0)
     return notInitialized;
