@@ -153,7 +153,7 @@ std::vector<unsigned> optionsOf(const Entry &entry, const std::string &target) {
   return found;
 }
 
-/// As knownSpills has it: "attention sm_90a 64 128x160 persistent bias mask".
+/// As knownSpills has it: "attention sm_90a 64 128x160 persistent from 2048 keys bias mask".
 std::string nameOf(const Entry &entry, const std::string &target, unsigned with) {
   constexpr const char *schedules[] = {"", " overlapped", " persistent", " fused"};
   const tiles::Tile &tile = entry.row->tile;
@@ -161,6 +161,8 @@ std::string nameOf(const Entry &entry, const std::string &target, unsigned with)
   name << entry.launch() << (entry.wide() ? " f32 " : " ") << target << " "
        << std::min<std::int64_t>(entry.row->width, 256) << " " << tile.m << "x" << tile.n
        << schedules[static_cast<int>(tile.schedule)];
+  if (entry.row->when.keys)
+    name << " from " << entry.row->when.keys << " keys";
   for (const auto &[option, text] : options)
     if (with & option)
       name << " " << text;
