@@ -281,13 +281,10 @@ KernelSpec sectile::quantizedMatmulSpec() {
                 {"n", {32, 64, 128}},
                 {"k", {16, 32, 64, 128}},
                 {"warps", {4, 8}},
-                {"stages", {2, 3, 4}},
-                {"splits", {1, 2, 4, 8}}},
+                {"stages", {2, 3, 4}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const bool decodeFirst = config.at("decode_first");
          const std::int64_t sums = sumsOfThread(config, target);
-         if (config.at("splits") > (decodeFirst ? 1 : ceilDiv(call.extent("K"), config.at("k"))))
-           return false;
          return sums >= 4 && sums <= (decodeFirst ? 128 : 64) &&
                 (decodeFirst || call.options.integer("group") % config.at("k") == 0);
        }}};

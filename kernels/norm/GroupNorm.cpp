@@ -285,7 +285,6 @@ KernelSpec sectile::groupNormSpec() {
     config["parts"] = partsFor(call, config, units);
     return config;
   };
-  spec.spaces[0].axes.push_back({"parts", {1, 2, 4, 8, 16}});
   spec.apply = [](Use &use) {
     const std::int64_t groups = use.extent("B") * use.extent("G"), parts = use.field("parts");
     GroupNormConfig config = groupConfig(use);
