@@ -8,8 +8,8 @@ class Module;
 
 namespace sectile {
 
-/// An instruction that converts takes as long as four to eight others of a thread. A float whose
-/// last bit counts ones has a small integer for its last bits, so that an operation on integers and
+/// Fewer instructions that convert begin in a clock than others. A float whose last bit counts ones
+/// has a small integer for its last bits, so that an operation on integers and
 /// a subtraction convert those, exactly: codes of 4 and 8 bits, above all.
 void convertSmallIntegers(llvm::Module &module);
 

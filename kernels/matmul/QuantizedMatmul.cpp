@@ -66,9 +66,8 @@ Tile<T> decoded(const CodedWeights<T, Code> &coded, const Int &j, const Int &ste
   const auto scales = cast<float>(scaling.scales);
   if (config.zeros)
     weights = weights - cast<float>(scaling.zeros);
-  // Exact before it is rounded to T, as the product of the difference is.
   else if (isPacked<Code>)
-    return cast<T>(fma(weights, scales, scales * -8.0f));
+    weights = weights - 8.0f;
   return cast<T>(weights * scales);
 }
 
