@@ -10,7 +10,8 @@ public:
   using VirtualDevice::VirtualDevice;
 
   std::string codeKey() const override {
-    return DeviceImpl::codeKey() + " virtual on " + vgpu::hostCpuName();
+    return DeviceImpl::codeKey() + " virtual on " + vgpu::hostCpuName() + " at " +
+           std::to_string(vgpu::hostOptLevel());
   }
 
   llvm::Expected<Artifact> compile(mlir::ModuleOp module, const CompileOptions &options,

@@ -3,6 +3,7 @@ import os
 import random
 import sys
 import tempfile
+import time
 import traceback
 
 
@@ -15,9 +16,10 @@ def main(tests):
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             random.seed(name)
+            start = time.monotonic()
             try:
                 test()
-                print(f"ok      {name}", flush=True)
+                print(f"ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
             except Exception:
                 failed += 1
                 print(f"FAILED  {name}\n{traceback.format_exc()}", flush=True)

@@ -24,6 +24,7 @@
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/LowerAtomic.h"
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 
 using namespace llvm;
@@ -407,6 +408,11 @@ uint32_t largestFrame(StringRef object) {
 
 } // namespace
 
+unsigned hostOptLevel() {
+  const char *level = std::getenv("SECTILE_VIRTUAL_OPT");
+  return level && *level >= '0' && *level <= '3' && !level[1] ? unsigned(*level - '0') : 2;
+}
+
 Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options) {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -428,7 +434,7 @@ Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options)
   TargetOptions targetOptions;
   targetOptions.AllowFPOpFusion = FPOpFusion::Standard; // fuses only what the IR marks `contract`
   targetOptions.EmitStackSizeSection = true;
-  auto level = CodeGenOptLevel(std::min(options.optLevel, 3u));
+  auto level = CodeGenOptLevel(options.optLevel);
   std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
       triple, options.cpu.empty() ? sys::getHostCPUName() : StringRef(options.cpu), features,
       targetOptions, Reloc::PIC_, CodeModel::Small, level));

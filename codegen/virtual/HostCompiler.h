@@ -12,9 +12,13 @@ class TargetMachine;
 
 namespace sectile::vgpu {
 
+// SECTILE_VIRTUAL_OPT, or 2: how much the host's code generator optimises, 0 to 3. At 0 it takes a
+// fifth of the time, and what it makes runs two to three times as long. Part of a cache key.
+unsigned hostOptLevel();
+
 struct HostOptions {
-  std::string cpu;       // empty: this machine's, with all its features
-  unsigned optLevel = 2; // of the host's code generator, 0 to 3
+  std::string cpu; // empty: this machine's, with all its features
+  unsigned optLevel = hostOptLevel();
 };
 
 // The module holds exactly one kernel, and no function it calls is undefined but intrinsics and the

@@ -80,6 +80,23 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, mostWarps)};
 }
 
+std::int64_t sectile::warpsBesideOthers(const RowBlocks &of, std::int64_t count, DType dtype,
+                                        const std::string &target) {
+  const std::int64_t tile = of.block * of.rows, lanes = warpSize(target),
+                     programs = ceilDiv(count, of.rows), processors = multiprocessors(target);
+  // Where many programs share a multiprocessor, more of their threads only take registers.
+  const std::int64_t elements = programs <= 2 * processors   ? 32 / bytesOf(dtype)
+                                : programs <= 8 * processors ? 32
+                                                             : tile,
+                     mostWarps = programs <= processors ? 16 : 8,
+                     mostThreads = 2 * threadsFor(tile, dtype);
+  std::int64_t warps = of.warps;
+  while (tile > elements * warps * lanes && 2 * warps <= mostWarps &&
+         2 * warps * lanes <= mostThreads)
+    warps *= 2;
+  return warps;
+}
+
 void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest,
                             std::int64_t together) {
   spec.config = {{"block", "elements of a row held at once"},

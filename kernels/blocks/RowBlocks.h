@@ -49,6 +49,11 @@ constexpr std::int64_t elementsTogetherWithWeights = 1536;
 RowBlocks rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest, DType dtype,
                        const std::string &target, std::int64_t together = elementsTogether);
 
+// Warps for these blocks where a thread loads other numbers beside each element of a row, such as a
+// weight and a bias: threads with half as many elements wait for less.
+std::int64_t warpsBesideOthers(const RowBlocks &of, std::int64_t count, DType dtype,
+                               const std::string &target);
+
 // The configuration of a kernel over rows along this axis, of which a program holds at most
 // `longest` elements of f32 or twice as many of 16 bits at once: its fields, their defaults, and a
 // search space of rows that are whole in the registers of the threads or in large parts.

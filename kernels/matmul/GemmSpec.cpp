@@ -52,7 +52,8 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
 
 // Where tiles of 128 and 256 columns leave multiprocessors idle in the last wave, these often do
 // not. Streams leave none idle, and share their sums slowly.
-constexpr ProductTile betweenTiles[] = {{128, 160, 8, 4}, {128, 192, 8, 3}, {128, 224, 8, 3}};
+constexpr ProductTile betweenTiles[] = {{128, 160, 8, 4}, {128, 192, 8, 3}, {128, 224, 8, 3},
+                                        {128, 96, 8, 4},  {64, 96, 4, 4},   {64, 192, 4, 4}};
 constexpr auto tilesOf16Bits = [] {
   std::array<ProductTile, std::size(productTiles) + std::size(betweenTiles)> tiles{};
   std::ranges::copy(betweenTiles, std::ranges::copy(productTiles, tiles.begin()).out);

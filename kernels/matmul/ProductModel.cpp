@@ -15,6 +15,8 @@ constexpr double prologue = 1.2;     // of a tile: its first step's copies
 constexpr double stored = 77e3;      // of a tile, by one multiprocessor
 constexpr double exposed = 0.35;     // of both, where another tile's steps hide them
 constexpr double fetched = 290e3;    // by one multiprocessor, beside its products
+constexpr double uncrowded = 0.2;    // part of the chip whose programs fetch without waiting
+constexpr double arrival = 1.2;      // of a step's copies, by as many as are in flight
 constexpr double handover = 0.1;     // of a slot, by as many as the ring has copies in flight
 constexpr double promotion = 1.9e-3; // of one sum of each thread
 constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
@@ -67,7 +69,9 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const double perClock =
       double(machine.f16) * 2 / bytes * (config.m % warpgroupRows ? warpsReach : 1);
   const double inFlight = double(config.stages - 1 + config.persistent);
-  double step = m * n * k / (perClock * cycles) + (m + n / cluster) * k * bytes / fetched +
+  const double crowd =
+      std::max(0.0, (double(beside) / double(units) - uncrowded) / (1 - uncrowded));
+  double step = m * n * k / (perClock * cycles) + crowd * (m + n / cluster) * k * bytes / fetched +
                 handover / std::max(inFlight, 1.0);
   const std::int64_t line = 128 / shape.bytes;
   const bool hasHalves = config.n > line && config.n % line != 0;
@@ -77,6 +81,8 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
     step += pairOfSlots;
   if (shape.promotes)
     step += promotion * m * n / double(config.warps * 32);
+  if (config.persistent || programs <= units) // others hide a wait behind each other's products
+    step = std::max(step, arrival / std::max(inFlight, 1.0));
   // Of the L2 cache all programs ask at once; what others fetched comes through the same port.
   const double asked = (m + (shape.isAligned ? 1 : misaligned) * n / cluster) * k * bytes;
   step = std::max({step, (m + n) * k * bytes / (portBytesPerClock * cycles),

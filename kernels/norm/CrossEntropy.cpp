@@ -179,6 +179,9 @@ void fill(KernelSpec &spec, std::int64_t longest, const std::vector<ArgumentRow>
 // that counts them takes less time.
 constexpr std::int64_t mostCounted = 2048, mostCountedByAll = 1 << 19;
 
+// Logits of a row that a program holds at once where rows are few.
+constexpr std::int64_t longestAtOnce = 16384;
+
 // Calls function(T{}, Target{}) with the types of the logits and the targets.
 template <class Function> void forTypes(const Invocation &call, Function &&function) {
   for_dtype<float, half, bfloat16>(call.dtype("logits"), [&]<class T>(T zero) {
@@ -200,8 +203,16 @@ KernelSpec sectile::crossEntropySpec() {
   fill(spec, 2048,
        {{"-> loss: [...] f32", "one number unless the reduction is none", {.stored = reduced}},
         {"-> lse: [...] f32", "natural logarithm of each row's sum of exponentials"}});
-  // Each block of a row waits for two sums over the threads: few of them, with much to do for each.
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
+    // Of few rows each takes as long as its program waits: they are read at once.
+    const std::int64_t count = elementCount(call.leading), length = call.extent("V");
+    if (count <= 2 * multiprocessors(target) && length <= longestAtOnce) {
+      const auto [block, together, warps] =
+          rowBlocksFor(count, length, longestAtOnce, call.dtype("logits"), target);
+      return Config{{"block", block}, {"rows", together}, {"warps", warps}};
+    }
+    // Each block of a row waits for two sums over the threads: few of them, with much to do for
+    // each.
     Config config = rows(call, target);
     config["warps"] = std::max<std::int64_t>(config["warps"] / 2, 1);
     return config;

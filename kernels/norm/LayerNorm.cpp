@@ -110,6 +110,13 @@ KernelSpec sectile::layerNormSpec() {
        {"-> rstd: [...] f32", "1/sqrt(variance + eps) of each row, with the biased variance"}});
   spec.add_options({{"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
   configureRows(spec, "N", 16384, elementsTogetherWithWeights);
+  spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
+    Config config = rows(call, target);
+    if (call.has("w") && call.has("b"))
+      config["warps"] = warpsBesideOthers({config["block"], config["rows"], config["warps"]},
+                                          elementCount(call.leading), call.dtype("x"), target);
+    return config;
+  };
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;

@@ -170,15 +170,20 @@ def test_kernels_assemble_without_spills_or_serialization():
         print("skipped: there is no ptxas on the PATH")
         return
     wrong, spilled, dots = [], set(), 0
+    everything = bool(os.environ.get("SECTILE_TEST_ALL"))
     with ThreadPoolExecutor(2) as pool:
         all_cases = [words for words_of_one in pool.map(lambda k: list(cases(k)), kernels()) for words in words_of_one]
+        first = {words[0]: words for words in reversed(all_cases)}
         # Many are the same program: kernels have launches of others, and options that change some of their launches.
         programs = {}
         for words, program in zip(all_cases, pool.map(traced, enumerate(all_cases))):
             if "tile.dot" in program:
                 programs.setdefault(program, []).append(words)
-        reports = pool.map(assembled, enumerate(same[0] for same in programs.values()))
-        for words, report in ((words, report) for same, report in zip(programs.values(), reports) for words in same):
+        # The first program of each kernel, and of the others a third.
+        tried = [same for number, same in enumerate(programs.values())
+                 if everything or number % 3 == 0 or same[0] == first[same[0][0]]]
+        reports = pool.map(assembled, enumerate(same[0] for same in tried))
+        for words, report in ((words, report) for same, report in zip(tried, reports) for words in same):
             if report is None:
                 continue
             dots += 1
@@ -197,7 +202,7 @@ def test_kernels_assemble_without_spills_or_serialization():
             ]
     assert dots > 5, dots
     known = {key for key in KNOWN_SPILLS if share_of(key.split()[0]) == SHARE}
-    if ASSEMBLER[1] == SPILLS_OF:
+    if ASSEMBLER[1] == SPILLS_OF and everything:
         wrong += [f"{key}: spills no more: take it off the list" for key in sorted(known - spilled)]
     assert not wrong, "\n" + "\n".join(wrong)
     print(f"{dots} kernels with dots")

@@ -20,7 +20,7 @@ import tiny_model  # noqa: E402
 
 SM90 = ("--device", "virtual:sm_90a")
 # Lengths of the prompts and of what follows them: texts begin and end at different times.
-LENGTHS = [(3, 14), (40, 5), (1, 24), (17, 1), (65, 8), (8, 8), (30, 16), (5, 2)]
+LENGTHS = [(3, 6), (40, 5), (1, 10), (17, 1), (65, 3), (8, 8), (5, 2)]
 PROMPTS = "".join(f"{' '.join(str((7 * i + 13 * j) % 80) for j in range(length))} / {wanted}\n"
                   for i, (length, wanted) in enumerate(LENGTHS))
 

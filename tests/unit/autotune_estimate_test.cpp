@@ -45,7 +45,10 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
       ++compared;
     });
   };
+  std::size_t place = 0;
   for (const KernelSpec &kernel : kernelRegistry()) {
+    if (!isAmongAThird(place++))
+      continue;
     const Invocation call = typicalCall(kernel, "f16");
     for (const SearchSpace &space : kernel.spaces)
       for (unsigned i = 0; i < targets; ++i) {
@@ -57,7 +60,7 @@ TEST(Estimate, SharedMemoryIsTheCompilersFigure) {
     for (const Candidate &candidate : othersOf(call, target.name))
       compare(candidate, target);
   }
-  EXPECT_GT(compared, 100u);
+  EXPECT_GT(compared, count(30, 100));
 }
 
 // What is dropped for its registers spills.

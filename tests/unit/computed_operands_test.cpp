@@ -1,6 +1,7 @@
 // Products whose left operand threads compute, written plainly: where a dot reads registers, the
 // next iteration computes its operand beside the dot in flight. For any number of iterations, on
 // every device.
+#include "Processes.h"
 #include "ops/Devices.h"
 #include "tests/unit/LoopPlans.h"
 #include <cmath>
@@ -129,6 +130,7 @@ struct ComputedOperands : test::OnDevice {
 SECTILE_INSTANTIATE_ON(ComputedOperands, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
 TEST_P(ComputedOperands, AreRightForAnyNumberOfIterations) {
+  SECTILE_LEAVE_TO_OTHERS("interpreter", "virtual:sm_80");
   for (int count = 0; count <= blocks; ++count)
     for (int special : {0, 1}) {
       check({.special = special}, count);
@@ -137,6 +139,7 @@ TEST_P(ComputedOperands, AreRightForAnyNumberOfIterations) {
 }
 
 TEST_P(ComputedOperands, AreRightWhateverTheyAreMadeOf) {
+  SECTILE_LEAVE_TO_OTHERS("interpreter", "virtual:sm_80");
   for (int source : {squared, fromCodes, sigmoids, products})
     for (int tiles : {0, 1}) {
       check({.source = source, .tiles = tiles}, blocks);

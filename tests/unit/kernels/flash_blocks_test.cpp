@@ -62,6 +62,7 @@ TEST_P(FlashBlocksOfAnySize, AreRight) {
 }
 
 TEST_P(FlashBlocks, WithOthers) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.queries = 150, .keys = 170};
   const Blocks blocks(shape, 32, 64, false);
   const auto mask = blocks.mask(device);
@@ -145,6 +146,7 @@ TEST_P(FlashBlocks, LearnedOperands) {
 
 // Keys and values of blocks that are not there may be anything: they are not read.
 TEST_P(FlashBlocks, OthersAreNotVisited) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 256, .keys = 512};
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
   Data<half> data(shape);
@@ -179,6 +181,7 @@ TEST_P(FlashBlocks, OthersAreNotVisited) {
 
 // Empty, whole and other blocks, the last of which reach beyond the ends.
 TEST_P(FlashBlocks, OfALambda) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.queries = 150, .keys = 170};
   std::vector<std::int32_t> kinds;
   for (std::int64_t j = 0; j < shape.keys; ++j)

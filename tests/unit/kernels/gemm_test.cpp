@@ -18,7 +18,8 @@ SECTILE_INSTANTIATE_ON(Gemm, "interpreter,virtual:sm_90,virtual:sm_90a,virtual:g
 
 // Whole numbers from -3 to 3, which every type of an operand has.
 double number(std::int64_t index, int salt) {
-  return static_cast<double>((index * 7 + index / 5 * 3 + salt * 11) % 7) - 3;
+  return (static_cast<std::uint32_t>(index) / 5 * 3 + static_cast<std::uint32_t>(salt) * 4) % 7 -
+         3.0;
 }
 
 template <class T> std::vector<T> numbers(std::int64_t count, int salt) {

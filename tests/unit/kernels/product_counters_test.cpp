@@ -309,6 +309,7 @@ KernelCase convolution(const char *kernel, const char *layout, int m, int stride
 // Each tap reads the pixels under it: a row for each place. Where channels are not last a launch
 // copies the image, and one the filters, each once.
 TEST_P(ProductCounters, ConvolutionsReadRunsOfChannels) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *layout : {"nchw", "nhwc"})
     for (const int m : {64, 128})
       for (const int stride : {1, 2}) {
@@ -344,6 +345,7 @@ TEST_P(ProductCounters, ConvolutionsReadRunsOfChannels) {
 // A stride lets a quarter of the taps lie on a pixel: they alone are summed. All that is stored
 // lies side by side; what does not with channels first is computed with channels last and copied.
 TEST_P(ProductCounters, GradientsOfConvolutionsSumNoTapsInVain) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *layout : {"nchw", "nhwc"})
     for (const int stride : {1, 2}) {
       KernelCase test = convolution("conv2d_backward", layout, 64, stride);
@@ -462,7 +464,7 @@ Few groupsOfHalfSectors(const char *dtype) {
 // neighbouring pixels beside each other, and filters in the order of the sums: each row of them is
 // one run, of 16 numbers or a multiple. What lies otherwise is copied once.
 TEST_P(ProductCounters, FewChannelsAreReadInBlocks) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const auto &[channels, filters, groups] :
@@ -517,6 +519,7 @@ TEST_P(ProductCounters, FewChannelsAreReadInBlocks) {
 
 // So do the gradients, of x where channels are few and of dy where filters are.
 TEST_P(ProductCounters, GradientsOfFewChannelsReadBlocks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   for (const char *layout : {"nchw", "nhwc"})
     for (const char *dtype : {"f16", "f32"})
       for (const int groups : {16, groupsOfHalfSectors(dtype).groups}) {
@@ -557,6 +560,7 @@ TEST_P(ProductCounters, GradientsOfFewChannelsReadBlocks) {
 // some rows of outputs, for which it reads each row of the image that lies under a tap once for
 // each column of taps.
 TEST_P(ProductCounters, DepthwiseRowsAreReadOnceForAColumnOfTaps) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
   constexpr std::uint64_t n = 2, channels = 64, edge = 32;
   for (const char *kernel : {"conv2d", "conv2d_backward"})
     for (const char *layout : {"nchw", "nhwc"})
@@ -628,7 +632,7 @@ TEST_P(ProductCounters, DepthwiseRowsAreReadOnceForAColumnOfTaps) {
 // channels or filters are few, each class of columns is copied to a place of its own. Taps are in
 // one column, so that each run of pixels is one of whole sectors.
 TEST_P(ProductCounters, PixelsOfAStrideAreReadTogether) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80", "virtual:gfx1100", "virtual:gfx942");
   for (const char *kernel : {"conv2d", "conv2d_backward"})
     for (const char *layout : {"nchw", "nhwc"})
       for (const char *dtype : {"f16", "f32"})

@@ -74,10 +74,12 @@ TEST_P(RotaryAttention, TakesEveryOption) {
 // The heads that share keys are rows of one block, and programs have a part of the keys each.
 TEST_P(RotaryAttention, FewQueriesOfManyKeys) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  std::size_t place = 0;
   for (const char *kernel : forwards)
     for (std::int64_t queries : {1, 3})
       for (const AttentionFeature &feature : features())
-        if (feature.options.empty() || feature.options.front().first != "dropout") {
+        if (isAmongAThird(place++) &&
+            (feature.options.empty() || feature.options.front().first != "dropout")) {
           KernelCase test =
               with(feature, kernel, {{"B", 1}, {"Hq", 4}, {"Sq", queries}, {"Sk", 301}});
           test.config = {{"splits", queries}};
@@ -98,9 +100,11 @@ TEST_P(RotaryAttention, ConstantsOfExposbAreOptions) {
 
 TEST_P(RotaryAttention, GradientsAreRight) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  std::size_t place = 0;
   for (const char *kernel : backwards) {
     for (const AttentionFeature &feature : features())
-      expectRight(device, with(feature, kernel, {{"B", 1}, {"Hq", 2}}));
+      if (isAmongAThird(place++))
+        expectRight(device, with(feature, kernel, {{"B", 1}, {"Hq", 2}}));
     expectRight(device, backward(kernel, {{"B", 1}}, {{"causal", "true"}}, "bf16"));
     expectRight(device, backward(kernel, {{"B", 1}}, {{"style", "interleaved"}}, "f32"));
     expectRight(device, backward(kernel, {{"B", 1}, {"Sq", 70}}, {{"softcap", "2"}}, "f32"));
