@@ -185,6 +185,7 @@ void runOnOthers(const sectile_call &call, const sectile_stream &stream,
       c::placementOf(call.device, {call.op, others, settled.tensors.size(), nullptr, 0});
   checkOverlap(settled, placed.addresses);
   BoundKernel bound = bindAgain(call, placed);
+  const runtime::LaunchesOfCall one;
   for (const detail::BoundLaunch &launch : bound.launches)
     runtime::LaunchAccess::launch(launch, stream.stream);
 }
@@ -298,6 +299,7 @@ sectile_status sectile_call_run(sectile_call *call, sectile_stream *stream,
           in.device->captures.keep(*capture, call->kept);
         if (others)
           return runOnOthers(*call, *stream, others);
+        const runtime::LaunchesOfCall one;
         for (std::size_t i = 0; i < call->kept->code.size(); ++i)
           runtime::LaunchAccess::launch(call->bound.launches[i], *call->kept->code[i],
                                         stream->stream);

@@ -96,6 +96,7 @@ std::optional<Replay> Replay::of(const Invocation &call, const Config &config, c
 
 void Replay::launch(const Stream &stream, const std::uint64_t *addresses) const {
   std::uint64_t words[detail::maxArguments + 1];
+  const runtime::LaunchesOfCall one;
   for (const Launch &launch : launches) {
     const detail::BoundLaunch &bound = launch.bound;
     std::copy(bound.words.begin(), bound.words.end(), words);

@@ -514,6 +514,7 @@ Expected<Artifact> compile(ModuleOp module, const Target &target, const CompileO
   artifact.plan.threads = launchedWarpsOf(kernel) * target.warpSize;
   artifact.plan.sharedBytes = sharedBytes(kernel);
   artifact.plan.cluster = clusterOf(kernel);
+  artifact.plan.wait = waitPointOf(kernel, target);
   planTensorMaps(kernel, artifact.plan);
   artifact.resources = resourcesOf(form, artifact.bytes);
   artifact.debugSites = debugSitesOf(kernel);

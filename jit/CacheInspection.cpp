@@ -150,7 +150,8 @@ std::string differenceOf(const Artifact &stored, const Artifact &made) {
   if (!(stored.resources == made.resources))
     return "the resource use differs";
   if (stored.target != made.target || stored.kind != made.kind || stored.entry != made.entry ||
-      stored.plan.threads != made.plan.threads || stored.plan.sharedBytes != made.plan.sharedBytes)
+      stored.plan.threads != made.plan.threads ||
+      stored.plan.sharedBytes != made.plan.sharedBytes || stored.plan.wait != made.plan.wait)
     return "what is said of the code differs";
   return "";
 }

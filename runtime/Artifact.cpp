@@ -8,7 +8,7 @@ namespace sectile {
 namespace {
 
 constexpr char magic[8] = {'s', 'e', 'c', 't', 'i', 'l', 'e', 'a'};
-constexpr uint32_t version = 10;
+constexpr uint32_t version = 11;
 constexpr size_t headerSize = sizeof(magic) + sizeof(version) + sizeof(uint64_t);
 
 void writeSite(ByteWriter &out, const DebugSite &site) {
@@ -140,6 +140,7 @@ std::string serialize(const Artifact &artifact) {
   for (unsigned value : {artifact.plan.threads, artifact.plan.sharedBytes, artifact.plan.cluster,
                          resources.registers, resources.spillBytes, resources.staticSharedBytes})
     fields.number(static_cast<uint32_t>(value));
+  fields.number(static_cast<uint32_t>(artifact.plan.wait));
   fields.number(static_cast<uint64_t>(artifact.plan.arguments.size()));
   for (const ArgumentFacts &facts : artifact.plan.arguments) {
     fields.number(facts.divisor);
@@ -206,6 +207,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
        {&artifact.plan.threads, &artifact.plan.sharedBytes, &artifact.plan.cluster,
         &resources.registers, &resources.spillBytes, &resources.staticSharedBytes})
     *value = fields.number<uint32_t>();
+  artifact.plan.wait = static_cast<WaitPoint>(fields.number<uint32_t>());
   for (uint64_t arguments = fields.count(); arguments && fields.ok(); --arguments) {
     ArgumentFacts &facts = artifact.plan.arguments.emplace_back();
     facts.divisor = fields.number<uint64_t>();
@@ -244,7 +246,7 @@ std::optional<Artifact> deserialize(std::string_view bytes) {
     remark.text = fields.text();
     remark.operation = fields.number<int32_t>();
   }
-  if (!fields.finished())
+  if (!fields.finished() || artifact.plan.wait > WaitPoint::ByHand)
     return std::nullopt;
   return artifact;
 }

@@ -83,11 +83,20 @@ struct TensorMapValues {
 /// The map for these arguments, each of them a 64-bit word that holds it.
 TensorMapValues valuesOf(const TensorMapPlan &plan, void *const *arguments);
 
+/// Where code waits for the kernel ahead of it in the stream. Code that does not must not be
+/// launched before that kernel is done.
+enum class WaitPoint : uint32_t {
+  None,
+  Start, ///< before it does anything else
+  ByHand ///< where its author says, perhaps after it has read what other kernels wrote
+};
+
 /// What a launch of the code has to do, and what it may assume.
 struct LaunchPlan {
   unsigned threads = 0;     ///< of one block
   unsigned sharedBytes = 0; ///< of one block, given at the launch
   unsigned cluster = 1;     ///< blocks along the grid's first axis that run side by side
+  WaitPoint wait = WaitPoint::None;
   /// Of each argument of the compiled function; none where the code was compiled without any facts.
   std::vector<ArgumentFacts> arguments;
   unsigned firstTensorMap = 0; ///< the number of the argument that the first tensor map is

@@ -46,8 +46,8 @@ public:
   explicit LoadedKernel(const Artifact &artifact)
       : name(artifact.entry), threads(artifact.plan.threads),
         sharedBytes(artifact.plan.sharedBytes), cluster(artifact.plan.cluster),
-        firstTensorMap(artifact.plan.firstTensorMap), tensorMaps(artifact.plan.tensorMaps),
-        resources(artifact.resources),
+        wait(artifact.plan.wait), firstTensorMap(artifact.plan.firstTensorMap),
+        tensorMaps(artifact.plan.tensorMaps), resources(artifact.resources),
         debug(artifact.debugSites.empty() ? nullptr
                                           : std::make_shared<DebugKernel>(
                                                 DebugKernel{artifact.entry, artifact.debugSites})) {
@@ -60,6 +60,7 @@ public:
   /// The grid's axis that a launch exchanges with the first one, as its code does.
   unsigned longAxis = 0;
   const unsigned cluster; ///< blocks along the grid's first axis that run side by side
+  const WaitPoint wait;
   /// The last arguments, which a launch makes of the others: from this number on.
   const unsigned firstTensorMap;
   const std::vector<TensorMapPlan> tensorMaps;

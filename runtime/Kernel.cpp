@@ -15,6 +15,15 @@ using runtime::LoadedKernel;
 namespace {
 
 thread_local bool isPreparing = false;
+// The next launch is the first of a call.
+thread_local bool beginsCall = false;
+
+// Whether a launch may start before the kernel ahead of it is done.
+bool mayOverlap(const LoadedKernel &kernel, bool wanted) {
+  const bool isFirst = std::exchange(beginsCall, false);
+  return wanted &&
+         (kernel.wait == WaitPoint::Start || (kernel.wait == WaitPoint::ByHand && !isFirst));
+}
 
 // "m=128 n=64 warps=4 stages=3".
 std::string summary(const CompileOptions &options, const detail::PackedLaunch &packed) {
@@ -199,9 +208,10 @@ static void keepForGraph(const runtime::StreamImpl &stream, std::span<const ArgS
 
 // A launch of loaded code.
 static void launchLoaded(const LoadedKernel &kernel, const runtime::StreamImpl &stream,
-                         runtime::GridExtents grid, std::span<const ArgSpec> specs,
+                         const Grid &launched, bool dependent, std::span<const ArgSpec> specs,
                          const uint64_t *words, size_t count) {
   DeviceImpl &device = *stream.device;
+  runtime::GridExtents grid{launched.x, launched.y, launched.z, mayOverlap(kernel, dependent)};
   putFirst(kernel.longAxis, grid);
   keepForGraph(stream, specs, words);
   void *arguments[maxArguments + 2]; // two for the debug log
@@ -241,9 +251,9 @@ void KernelBase::launchNow(const Stream &stream, const Grid &grid,
   checkOwners(desc_.name, desc_.args, packed.owners, device);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
-  launchLoaded(prepare(device, grid, packed, stream.native()), *stream.impl(),
-               {grid.x, grid.y, grid.z, packed.options.dependent || options_.dependent}, desc_.args,
-               packed.words, state().countArguments());
+  launchLoaded(prepare(device, grid, packed, stream.native()), *stream.impl(), grid,
+               packed.options.dependent || options_.dependent, desc_.args, packed.words,
+               state().countArguments());
 }
 
 void throwNotDense(int64_t stride) {
@@ -298,16 +308,18 @@ void LaunchAccess::launch(const detail::BoundLaunch &launch, const LoadedKernel 
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return;
   const detail::KernelBase &kernel = *launch.kernel;
-  detail::launchLoaded(
-      code, *stream.impl(),
-      {grid.x, grid.y, grid.z, launch.options.dependent || kernel.options_.dependent},
-      kernel.desc_.args, launch.words.data(), launch.words.size());
+  detail::launchLoaded(code, *stream.impl(), grid,
+                       launch.options.dependent || kernel.options_.dependent, kernel.desc_.args,
+                       launch.words.data(), launch.words.size());
 }
 
 void LaunchAccess::checkOwners(const detail::BoundLaunch &launch, const Device &device) {
   sectile::checkOwners(launch.kernel->name(), launch.kernel->arguments(), launch.owners.data(),
                        *device.impl());
 }
+
+LaunchesOfCall::LaunchesOfCall() : before(std::exchange(beginsCall, true)) {}
+LaunchesOfCall::~LaunchesOfCall() { beginsCall = before; }
 
 bool exchangePreparing(bool preparing) { return std::exchange(isPreparing, preparing); }
 

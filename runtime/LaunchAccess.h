@@ -39,6 +39,20 @@ struct LaunchAccess {
   static std::string specialization(const detail::BoundLaunch &launch, const Chip &chip);
 };
 
+/// While this is there, this thread's launches are those of one call. The kernel ahead of the first
+/// may be anybody's: that launch overlaps it only where its code waits before it does anything
+/// else.
+class LaunchesOfCall {
+public:
+  LaunchesOfCall();
+  ~LaunchesOfCall();
+  LaunchesOfCall(const LaunchesOfCall &) = delete;
+  LaunchesOfCall &operator=(const LaunchesOfCall &) = delete;
+
+private:
+  const bool before; ///< what it was for a call around this one
+};
+
 /// Whether this thread's launches are prepared only; returns what it was.
 bool exchangePreparing(bool preparing);
 

@@ -66,11 +66,14 @@ std::string readFile(const std::string &path) {
   return text;
 }
 
+bool isReplaced(const std::string &path) {
+  std::error_code ignored;
+  return !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored);
+}
+
 void writeFile(const std::string &path, std::initializer_list<std::string_view> pieces) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
-    // A pipe or a device cannot be replaced, only written.
+  if (!isReplaced(path)) {
     Descriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
     if (file.fd < 0)
       fail("write", path, errno);
@@ -78,6 +81,7 @@ void writeFile(const std::string &path, std::initializer_list<std::string_view> 
       fail("write", path, error);
     return;
   }
+  std::error_code ignored;
   // Through a symbolic link to the file itself, so that the link stays.
   fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path) : fs::path(path);
   std::string beside = target.string() + ".XXXXXX";
@@ -107,7 +111,7 @@ void checkWritable(const std::string &path) {
   if (fs::is_directory(path, ignored))
     fail("write", path, EISDIR);
   fs::path needed = path;
-  if (!fs::exists(path, ignored) || fs::is_regular_file(path, ignored))
+  if (isReplaced(path))
     needed = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   if (::access(needed.c_str(), W_OK) != 0)
     fail("write", path, errno);

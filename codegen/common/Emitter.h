@@ -4,6 +4,7 @@
 
 #include "ir/Target.h"
 #include "mlir/Support/LLVM.h"
+#include "runtime/Artifact.h"
 #include <memory>
 
 namespace llvm {
@@ -13,6 +14,9 @@ class Module;
 
 namespace mlir {
 class ModuleOp;
+namespace func {
+class FuncOp;
+} // namespace func
 } // namespace mlir
 
 namespace sectile {
@@ -23,6 +27,9 @@ namespace sectile {
 mlir::FailureOr<std::unique_ptr<llvm::Module>> emitLLVM(mlir::ModuleOp module, const Target &target,
                                                         llvm::LLVMContext &context,
                                                         bool reportsDivisors = false);
+
+/// Where the code waits that this kernel becomes.
+WaitPoint waitPointOf(mlir::func::FuncOp kernel, const Target &target);
 
 } // namespace sectile
 

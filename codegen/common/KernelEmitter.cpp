@@ -6,6 +6,7 @@
 #include "codegen/common/DebugLog.h"
 #include "codegen/common/DotSteps.h"
 #include "codegen/common/Dots.h"
+#include "codegen/common/Emitter.h"
 #include "codegen/common/SmallFloats.h"
 #include "codegen/common/Words.h"
 #include "passes/Kernel.h"
@@ -197,16 +198,23 @@ LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
 
 /// A kernel that does not say where it waits does so before anything else: then it may overlap the
 /// launch ahead of it, whatever that writes.
+WaitPoint waitPointOf(func::FuncOp kernel, const Target &target) {
+  if (!target.dependentLaunch)
+    return WaitPoint::None;
+  const bool waits = kernel.walk([](tile::WaitDependenciesOp) { return WalkResult::interrupt(); })
+                         .wasInterrupted();
+  return waits ? WaitPoint::ByHand : WaitPoint::Start;
+}
+
 void KernelEmitter::beginOverlap() {
-  bool waits = false;
   source.walk([&](Operation *op) {
-    waits |= isa<tile::WaitDependenciesOp>(op);
     waitsAlways |= isa<tile::WaitDependenciesOp>(op) && op->getParentOp() == source;
     saysWhenToLaunch |= isa<tile::LaunchDependentsOp>(op);
   });
-  if (waitsAlways || !waits)
-    letStartBefore = endOfWork(/*waitsFirst=*/!waits);
-  if (waits)
+  const bool waitsFirst = waitPointOf(source, target) == WaitPoint::Start;
+  if (waitsAlways || waitsFirst)
+    letStartBefore = endOfWork(waitsFirst);
+  if (!waitsFirst)
     return;
   locate(source.getLoc());
   waitDependencies();

@@ -204,6 +204,7 @@ void PreparedCall::launch(const Stream &stream) const {
                       " cannot run in a stream of " + stream.device().name());
   if (const auto capture = stream.impl()->device->captures.of(*stream.impl()))
     stream.impl()->device->captures.keep(*capture, state_);
+  const runtime::LaunchesOfCall one;
   for (std::size_t i = 0; i < state_->code.size(); ++i)
     runtime::LaunchAccess::launch(state_->bound.launches[i], *state_->code[i], stream);
 }

@@ -2,6 +2,7 @@
 #include "kernels/calls/Use.h"
 #include "kernels/calls/Updates.h"
 #include "kernels/calls/Workspace.h"
+#include "runtime/LaunchAccess.h"
 #include <algorithm>
 #include <sectile/error.h>
 
@@ -111,6 +112,7 @@ void sectile::withUse(const Invocation &call, const Config &config, const Stream
                       std::span<const std::uint64_t> addresses) {
   const std::shared_ptr<Workspace> workspace = Workspace::of(stream);
   const std::unique_lock lock = workspace->begin();
+  const runtime::LaunchesOfCall one;
   Use::State state{
       .memories = memory, .addresses = addresses, .stream = &stream, .arena = workspace.get()};
   Use use(call, config, state);

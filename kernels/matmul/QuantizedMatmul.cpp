@@ -23,9 +23,10 @@ struct QuantizedConfig {
   int group = 128;
   Activation activation = Activation::none;
   bool zeros = false, bias = false;
+  bool even = false; // no step goes beyond K
 };
 SECTILE_CONFIG(QuantizedConfig, m, n, k, order, warps, stages, splits, sliceM, sliceN, group,
-               activation, zeros, bias)
+               activation, zeros, bias, even)
 
 // Two codes of 4 bits, the first in the low half.
 template <class Code> constexpr bool isPacked = std::is_same_v<Code, std::uint8_t>;
@@ -63,12 +64,17 @@ Tile<T> decoded(const CodedWeights<T, Code> &coded, const Int &j, const Int &ste
     weights = cast<float>(interleave(bits & 15, bits >> 4));
   else
     weights = cast<float>(bits);
-  const auto scales = cast<float>(scaling.scales);
   if (config.zeros)
     weights = weights - cast<float>(scaling.zeros);
   else if (isPacked<Code>)
     weights = weights - 8.0f;
-  return cast<T>(weights * scales);
+  weights = weights * cast<float>(scaling.scales);
+  // Beyond K the codes are 0, but the weights may be infinite, which times 0 is NaN.
+  if (!config.even) {
+    const Int depth = coded.w.extent(1) * (isPacked<Code> ? 2 : 1);
+    weights = where(expand(step * config.k + arange(0, config.k) < depth, 0), weights, 0.0f);
+  }
+  return cast<T>(weights);
 }
 
 template <class T, class Code> struct QuantizedArguments {
@@ -204,13 +210,14 @@ Config defaults(const Invocation &call, const std::string &target) {
 }
 
 void apply(Use &use) {
-  const auto config = use.config_as<QuantizedConfig>();
+  auto config = use.config_as<QuantizedConfig>();
   const bool decodeFirst = use.field("decode_first");
   if (!decodeFirst && config.group % config.k != 0)
     throw InputError("quantized_matmul: configuration field 'k' is " + std::to_string(config.k) +
                      ", which does not divide the group of " + std::to_string(config.group));
   const std::int64_t columns = use.extent("N"), inner = use.extent("K"),
                      tiles = ceilDiv(use.extent("M"), config.m) * ceilDiv(columns, config.n);
+  config.even = decodeFirst || inner % config.k == 0; // decoded weights beyond K are not stored
   const auto parts =
       partsOfSums<float>(use, partsOfSplits(tiles, config.splits), config.m, config.n);
   for_dtype<half, bfloat16>(use.call.dtype("a"), [&]<class T>(T) {

@@ -1,9 +1,12 @@
 # `sectile bench kernels`: what it reports of every kernel, and that nothing ends it.
 import json
 import os
+import signal
+import subprocess
 import sys
+import time
 
-from cli import done, main, refused, sectile
+from cli import SECTILE, done, main, refused, sectile
 
 FAKE = {"SECTILE_CUDA_LIBRARY": os.path.abspath(sys.argv[2]), "SECTILE_CACHE_DIR": ""}
 SHAPES = os.path.abspath(sys.argv[3])
@@ -108,6 +111,25 @@ def test_a_kernel_that_spoils_the_device_costs_its_own_row():
     words = ("--deadline", "1.5")
     for error in failing(FAKE_CUDA_ENDLESS_LAUNCH="3"):
         assert "ended its process" in error or "did not end within" in error, error
+
+
+def test_what_was_measured_stays_where_it_is_cut_off():
+    words = ("bench", "kernels", "--small", "--output", "cut.json", *VIRTUAL)
+    with subprocess.Popen([SECTILE, *words], env={**os.environ, "SECTILE_CACHE_DIR": ""}, stdout=subprocess.DEVNULL) as ending:
+        while ending.poll() is None and not os.path.exists("cut.json"):
+            time.sleep(0.01)
+        ending.kill()
+    assert ending.returncode == -signal.SIGKILL, ending.returncode
+    with open("cut.json") as file:
+        rows = json.load(file)["kernels"]
+    assert 0 < len(rows) < len(registry()) and [row["kernel"] for row in rows] == registry()[: len(rows)]
+    for row in rows:
+        check_row(row, estimated=True)
+
+
+def test_a_pipe_is_written_once():
+    result = done("bench", "kernels", "--small", "--kernel", "softmax", "--json", "--output", "/dev/stderr", *VIRTUAL)
+    assert json.loads(result.err) == json.loads(result.out), (result.out, result.err)
 
 
 def test_a_budget():

@@ -15,6 +15,7 @@ static Artifact example() {
   artifact.plan.arguments = {{16}, {1, 0, 1023}, {1, 1, 1}, {.distinct = 2}};
   artifact.plan.firstTensorMap = 4;
   artifact.plan.cluster = 2;
+  artifact.plan.wait = WaitPoint::ByHand;
   TensorMapPlan map;
   map.elementBytes = 2;
   map.swizzle = 128;
@@ -52,6 +53,12 @@ TEST(Artifact, EveryCutAndEveryFlippedBitIsSeen) {
     EXPECT_FALSE(deserialize(damaged)) << bit;
   }
   EXPECT_FALSE(deserialize(bytes + "more"));
+}
+
+TEST(Artifact, AnUnknownWaitIsNone) {
+  Artifact unknown = example();
+  unknown.plan.wait = static_cast<WaitPoint>(3);
+  EXPECT_FALSE(deserialize(serialize(unknown)));
 }
 
 TEST(TensorMapPlan, TakesItsNumbersFromArguments) {

@@ -45,6 +45,7 @@ protected:
       Artifact artifact;
       artifact.entry = "k";
       artifact.bytes = code;
+      artifact.plan.wait = WaitPoint::ByHand;
       return artifact;
     };
   }
@@ -76,7 +77,9 @@ TEST_F(CompileCacheTest, MemoryThenDisk) {
   EXPECT_EQ(compiled, 1);
   EXPECT_EQ(first.counts().memoryHits, 1u);
   CompileCache second(folder);
-  EXPECT_EQ(second.get(key(), compiler())->bytes, "code");
+  const auto found = second.get(key(), compiler());
+  EXPECT_EQ(found->bytes, "code");
+  EXPECT_EQ(found->plan.wait, WaitPoint::ByHand);
   EXPECT_EQ(compiled, 1);
   EXPECT_EQ(second.counts().diskHits, 1u);
   struct stat info;

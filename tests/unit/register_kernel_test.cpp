@@ -161,6 +161,36 @@ KernelSpec zeroSpec(std::string name) {
   return spec;
 }
 
+// y = x + 1, z = x + 2, by launches that read x before they wait for the kernel ahead of them.
+struct EarlyArguments {
+  View<const float, 1> x;
+  View<float, 1> to;
+  Int step;
+};
+SECTILE_STRUCT(EarlyArguments, x, to, step)
+Kernel readEarly{"read_early", [](const EarlyArguments &a) {
+                   auto values = a.x.tile(128).load(program_id(0));
+                   wait_dependencies();
+                   a.to.tile(128).store(program_id(0), values + cast<float>(a.step));
+                 }};
+KernelSpec earlySpec() {
+  KernelSpec spec;
+  spec.name = "read_early_twice";
+  spec.summary = "y = x + 1, z = x + 2";
+  spec.add_arguments({{"x: [N] f32"}, {"-> y: [N] like x"}, {"-> z: [N] like x"}});
+  spec.typical = {{"N", 100}};
+  spec.config = {{"unused"}};
+  spec.defaults = [](const Invocation &, const std::string &) {
+    return ConfigValues{{"unused", 1}};
+  };
+  spec.apply = [](Use &use) {
+    for (const auto &[output, step] : {std::pair{"y", 1}, {"z", 2}})
+      use(readEarly, (use.extent("N") + 127) / 128,
+          {{"to", use.tensor<float, 1>(output)}, {"step", step}});
+  };
+  return spec;
+}
+
 // What register_kernel says of the description after `change`.
 template <class Change> std::string refusal(Change change) {
   KernelSpec spec = negate("negate_refused");
@@ -410,6 +440,29 @@ TEST(RegisterKernel, OutputsThatUpdateBeginAsTheirInput) {
   const auto y = prepared.outputs().at("y").as<float, 2>().download(), before = across.download();
   for (std::size_t i = 0; i < y.size(); ++i)
     ASSERT_EQ(y[i], i < 300 ? 0 : before[i]);
+}
+
+// Whatever wrote a call's inputs, its first launch has it done. The virtual GPU would report the
+// launch otherwise.
+TEST(RegisterKernel, AFirstLaunchThatReadsEarlyDoesNotStartEarly) {
+  register_kernel(earlySpec());
+  const Device device = Device::open("virtual:sm_90a");
+  const auto from = tensor(device.upload(std::vector<float>(300, 5)), {1, 300}),
+             x = tensor(device.allocate<float>(300), {1, 300});
+  const auto writesX = [&] { negateRows.launch(device.stream(), 1, from, x, {}); };
+  const auto expectRight = [](const NamedTensors &outputs) {
+    EXPECT_THAT((outputs.at("y").as<float, 1>().download()), testing::Each(-4));
+    EXPECT_THAT((outputs.at("z").as<float, 1>().download()), testing::Each(-3));
+  };
+  const NamedTensors inputs{{"x", tensor(Buffer<float>(x.memory()), {300})}};
+  writesX();
+  expectRight(run_kernel(device.stream(), "read_early_twice", inputs));
+  const PreparedCall prepared = prepare_kernel(device, "read_early_twice", inputs);
+  for (int round = 0; round < 2; ++round) {
+    writesX();
+    prepared.launch(device.stream());
+  }
+  expectRight(prepared.outputs());
 }
 
 TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {

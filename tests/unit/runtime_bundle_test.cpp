@@ -136,6 +136,7 @@ TEST(Bundle, WhatIsWrittenIsRead) {
 TEST(Bundle, AnArtifactComesBackWhole) {
   Artifact artifact = codeFor("sm_90a", "code", {{16}, {8, 0, 1 << 20}});
   artifact.plan.firstTensorMap = 2;
+  artifact.plan.wait = WaitPoint::ByHand;
   artifact.plan.tensorMaps.push_back({.pointer = 0,
                                       .elementBytes = 4,
                                       .swizzle = 128,

@@ -1,5 +1,6 @@
 // Devices, buffers, streams, events, graphs and launches over the fake CUDA driver, every error
 // path included.
+#include "runtime/LaunchAccess.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "tests/fake/fake_cuda.h"
 #include "tests/unit/Message.h"
@@ -379,6 +380,37 @@ TEST_F(RuntimeCuda, DependentLaunchesOverlapWhereTheChipCan) {
   EXPECT_EQ(calls("cuLaunchKernelEx"), extended);
 }
 
+// What is ahead of a call's first launch may be anybody's.
+TEST_F(RuntimeCuda, OnlyCodeThatWaitsOverlaps) {
+  const Kernel kernel{"quiet", [](Ptr<int>) {}};
+  detail::BoundLaunch launch = kernel.bind(1, device.allocate<int>(1), {.dependent = true});
+  for (const WaitPoint wait : {WaitPoint::None, WaitPoint::Start, WaitPoint::ByHand}) {
+    Artifact code = artifact("quiet");
+    code.plan.wait = wait;
+    const auto loaded = impl->load(code);
+    const auto overlaps = [&] {
+      runtime::LaunchAccess::launch(launch, *loaded, device.stream());
+      return lastLaunch().dependent;
+    };
+    EXPECT_EQ(overlaps(), wait != WaitPoint::None);
+    {
+      const runtime::LaunchesOfCall one;
+      launch.grid.x = 0; // none
+      runtime::LaunchAccess::launch(launch, *loaded, device.stream());
+      launch.grid.x = 1;
+      EXPECT_EQ(overlaps(), wait == WaitPoint::Start);
+      EXPECT_EQ(overlaps(), wait != WaitPoint::None);
+    }
+    {
+      const runtime::LaunchesOfCall withoutAny;
+    }
+    EXPECT_EQ(overlaps(), wait != WaitPoint::None);
+    launch.options.dependent = false;
+    EXPECT_FALSE(overlaps());
+    launch.options.dependent = true;
+  }
+}
+
 // Each launch of a call overlaps the one ahead, the first whatever the stream holds.
 TEST_F(RuntimeCuda, LaunchesOfOneCallOverlap) {
   const Buffer<half> values = device.upload(std::vector<half>(2 * 64 * 32));
@@ -386,12 +418,19 @@ TEST_F(RuntimeCuda, LaunchesOfOneCallOverlap) {
   NamedTensors inputs{{"lse", tensor(logs, {1, 2, 64})}};
   for (const char *name : {"q", "k", "v", "o", "do"})
     inputs[name] = tensor(values, {1, 2, 64, 32});
-  for (int round = 0; round < 2; ++round) {
-    const int ordinary = calls("cuLaunchKernel"), overlapping = calls("cuLaunchKernelEx");
+  const auto expectLaunches = [&](int ordinary, int overlapping) {
+    ordinary += calls("cuLaunchKernel"), overlapping += calls("cuLaunchKernelEx");
     run_kernel(device.stream(), "attention_backward", inputs);
-    EXPECT_EQ(calls("cuLaunchKernel") - ordinary, 0);
-    EXPECT_EQ(calls("cuLaunchKernelEx") - overlapping, 3);
-  }
+    EXPECT_EQ(calls("cuLaunchKernel"), ordinary);
+    EXPECT_EQ(calls("cuLaunchKernelEx"), overlapping);
+  };
+  for (int round = 0; round < 2; ++round)
+    expectLaunches(0, 3);
+  // Of no queries the launch that waits first is empty, and the one behind it reads k and v early.
+  for (const char *name : {"q", "o", "do"})
+    inputs[name] = tensor(values, {1, 2, 0, 32});
+  inputs["lse"] = tensor(logs, {1, 2, 0});
+  expectLaunches(1, 0);
 }
 
 TEST_F(RuntimeCuda, ALaunchCallsNothingButTheLaunch) {

@@ -137,7 +137,11 @@ int sectile::tool::runBench(const CommandLine &line) {
         benchVirtual(line.value("--device").value_or("virtual:sm_90a"), panels, out);
   bool failed = false;
   if (suite == "kernels") // in the time of a device, which nobody asked for who asks for all others
-    results["kernels"] = benchKernels(line, panels, out, failed);
+    results["kernels"] =
+        benchKernels(line, panels, out, failed, [&](const llvm::json::Array &rows) {
+          if (path && isReplaced(*path)) // somebody may end this before all is done
+            writeFile(*path, {jsonText(llvm::json::Object{{"kernels", llvm::json::Array(rows)}})});
+        });
   const std::string text = jsonText(std::move(results));
   if (path)
     writeFile(*path, {text});

@@ -172,13 +172,15 @@ public:
 
 } // namespace
 
-llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
-                                              std::vector<BarPanel> &panels, std::ostream &out,
-                                              bool &failed) {
+llvm::json::Array
+sectile::tool::benchKernels(const CommandLine &line, std::vector<BarPanel> &panels,
+                            std::ostream &out, bool &failed,
+                            const std::function<void(const llvm::json::Array &)> &keep) {
   const std::vector<Case> cases = casesOf(line);
   const double budget = line.seconds("--budget"), deadline = line.seconds("--deadline");
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
+  std::optional<Clock::time_point> kept;
   Report report;
   std::optional<Device> device;
   Workers workers;
@@ -194,7 +196,12 @@ llvm::json::Array sectile::tool::benchKernels(const CommandLine &line,
   workers.work = [&](std::size_t i) { return timeCase(*device, cases[i]); };
   workers.done = [&](std::size_t i, Object row, const std::string &error) {
     report.add(cases[i].call, std::move(row), error);
-    const std::chrono::duration<double> took = Clock::now() - start;
+    const Clock::time_point now = Clock::now();
+    if (!kept || now - *kept >= std::chrono::seconds(1)) {
+      keep(report.rows);
+      kept = now;
+    }
+    const std::chrono::duration<double> took = now - start;
     if (budget == 0 || took.count() < budget || i + 1 == cases.size())
       return true;
     std::cerr << "sectile: the budget was spent after " << i + 1 << " of " << cases.size()

@@ -100,11 +100,11 @@ public:
     return dense<T, N>(extents, true);
   }
 
-  // Launches a kernel; a configuration is its last argument. On chips that can, each launch may
-  // start while the kernel ahead of it in the stream runs, whosever that is. A kernel waits for it
-  // first, unless it calls wait_dependencies(). One that does may read the call's inputs before
-  // that if it is not the call's first: whatever wrote them had ended when the first was done
-  // waiting.
+  // Launches a kernel; a configuration is its last argument. On chips that can, a launch may start
+  // while the kernel ahead of it in the stream runs. A kernel waits for that one first, unless it
+  // calls wait_dependencies(). One that does may read the call's inputs before that: behind another
+  // launch of the call whatever wrote them has ended, and as the call's first it starts when the
+  // kernel ahead has ended.
   template <class Kernel, class... Arguments>
     requires(!detail::NamedKernel<Kernel>)
   void operator()(const Kernel &kernel, Grid grid, const Arguments &...arguments) {

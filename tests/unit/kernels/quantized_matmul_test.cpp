@@ -96,6 +96,57 @@ TEST_P(QuantizedMatmul, WholeNumbersAreExact) {
   expectExact(device, test);
 }
 
+// A weight is (code - zero) * scale: of a scale that is infinite it is NaN where code and zero are
+// equal. In a group with such a scale, column 4 i + 1 has codes above zero, 4 i + 2 below, 4 i + 3
+// all three; columns 4 i have finite scales.
+KernelCase withScale(double scale, const char *dtype, const std::vector<std::string> &with) {
+  KernelCase test = quantized(20, 33, 200, 32, dtype, with);
+  test.prepare = [=](const Invocation &call, std::vector<HostArray> &inputs) {
+    const auto fill = [&](const char *name, const auto &valueAt) {
+      HostArray &array = inputs[call.index(name)];
+      std::vector<double> values(static_cast<std::size_t>(array.count()));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = valueAt(static_cast<std::int64_t>(i));
+      array.assign(values);
+    };
+    const std::int64_t groups = call.extent("S"), depth = call.extent("K");
+    const bool packed = call.dtype("w") == DType::uint8;
+    const std::int64_t zero = call.has("zeros") ? 5 : packed ? 8 : 0;
+    const auto codeAt = [&](std::int64_t at) {
+      const std::int64_t column = at / depth, p = at % depth, kind = column % 4,
+                         away = kind == 0 || kind == 3 ? p % 3 - 1
+                                : kind == 1            ? 1
+                                                       : -1;
+      return zero + away * (1 + p % 4);
+    };
+    fill("a", [](std::int64_t i) { return 1 + i % 2; });
+    fill("w", [&](std::int64_t i) {
+      return packed ? codeAt(2 * i) | codeAt(2 * i + 1) << 4 : codeAt(i);
+    });
+    fill("scales", [&](std::int64_t i) {
+      const std::int64_t column = i / groups;
+      return column % 4 && i % groups == column % groups ? scale : 0.5;
+    });
+    if (call.has("zeros"))
+      fill("zeros", [&](std::int64_t) { return zero; });
+  };
+  return test;
+}
+
+TEST_P(QuantizedMatmul, ScalesThatAreNotFinite) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const char *dtype : {"f16", "f16,w=i8"})
+    for (const auto &with : {std::vector<std::string>{}, {"zeros", "bias"}})
+      for (const double scale : {infinity, std::nan("")}) {
+        const auto c = expectRight(device, withScale(scale, dtype, with))[0].to_double();
+        const bool known = std::isinf(scale);
+        EXPECT_TRUE(std::isfinite(c[0]));
+        EXPECT_TRUE(known ? c[1] == infinity : std::isnan(c[1])) << c[1];
+        EXPECT_TRUE(known ? c[2] == -infinity : std::isnan(c[2])) << c[2];
+        EXPECT_TRUE(std::isnan(c[3])) << c[3];
+      }
+}
+
 // Codes and their order by hand: 0x3A holds 10, then 3.
 TEST(QuantizedReference, ByHand) {
   const Invocation call = resolveCase(quantized(1, 1, 2, 16, "f16"));

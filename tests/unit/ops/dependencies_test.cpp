@@ -1,5 +1,6 @@
 // Launches that may overlap the kernel ahead of them give what launches in order give.
 #include "Devices.h"
+#include "runtime/LaunchAccess.h"
 #include <gmock/gmock.h>
 
 namespace sc = sectile;
@@ -170,6 +171,21 @@ TEST_F(MissingWaits, AreMadeUpForAtTheEnd) {
   waitsSometimes.launch(stream, 2, a, c, overlaps);
   readsEarly.launch(stream, 2, b, d, overlaps);
   EXPECT_EQ(d.download(), std::vector<int>(128, 3));
+}
+
+// What a launch is told of its code.
+TEST_F(MissingWaits, AreKnownOfTheCode) {
+  const auto waitOf = [&](const auto &kernel, const char *target) {
+    return sc::runtime::LaunchAccess::code(kernel.bind(2, a, b), sc::Device::open(target))
+        ->plan.wait;
+  };
+  EXPECT_EQ(waitOf(copy, "virtual:sm_90a"), sc::WaitPoint::Start);
+  EXPECT_EQ(waitOf(readsEarly, "virtual:sm_90a"), sc::WaitPoint::ByHand);
+  EXPECT_EQ(waitOf(waitsSometimes, "virtual:sm_90a"), sc::WaitPoint::ByHand);
+  for (const char *target : {"virtual:sm_80", "virtual:gfx942"}) {
+    EXPECT_EQ(waitOf(copy, target), sc::WaitPoint::None);
+    EXPECT_EQ(waitOf(readsEarly, target), sc::WaitPoint::None);
+  }
 }
 
 } // namespace
