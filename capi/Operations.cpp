@@ -58,6 +58,26 @@ void infer(const c::GivenCall &given, DLTensor *const *arguments) {
   }
 }
 
+void checkOutputs(const KernelSpec &kernel, const DLTensor *const *arguments) {
+  Invocation outputs;
+  outputs.kernel = &kernel;
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const ArgumentSpec &spec = kernel.arguments[i];
+    const DLTensor *const tensor = spec.output ? arguments[i] : nullptr;
+    TensorType &type = outputs.tensors.emplace_back();
+    addresses.push_back(addressOf(tensor));
+    if (!(type.present = tensor))
+      continue;
+    const AnyTensor shape = c::shapeOf(*tensor, kernel.name + ": " + spec.name);
+    type.dtype = shape.dtype;
+    type.shape = shape.extents;
+    if (tensor->strides && tensor->ndim)
+      type.strides.assign(tensor->strides, tensor->strides + tensor->ndim);
+  }
+  checkOverlap(outputs, addresses);
+}
+
 } // namespace
 
 Invocation c::resolveShapes(const GivenCall &given) {
@@ -242,6 +262,14 @@ sectile_status sectile_op_infer(const sectile_op *op, DLTensor *const *arguments
                              option_count};
     c::checkGiven(given, "sectile_op_infer");
     infer(given, arguments);
+  });
+}
+
+sectile_status sectile_op_check_outputs(const sectile_op *op, const DLTensor *const *arguments,
+                                        size_t count) {
+  return c::guard([&] {
+    c::checkGiven({op, arguments, count, nullptr, 0}, "sectile_op_check_outputs");
+    checkOutputs(op->kernel, arguments);
   });
 }
 

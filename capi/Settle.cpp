@@ -115,6 +115,10 @@ c::Settled settleNow(const Device &device, const c::GivenCall &given) {
                                             std::string(name_of(call.tensors[i].dtype)) + " " +
                                             toString(call.tensors[i].shape) +
                                             " (sectile_op_infer says what a call writes)");
+    // Strides are part of what is settled; where tensors lie is compared for each call.
+    const Shape strides = stridesOf(call.tensors[i]);
+    if (overlapsItself(call.tensors[i].shape, strides))
+      throw InputError(kernel.name + ": " + itselfText(kernel.arguments[i].name, strides));
   }
   settled.config = configFor(call, device);
   if (given.count <= c::mostArguments)

@@ -250,6 +250,12 @@ SECTILE_API sectile_status sectile_op_run(const sectile_op *op, sectile_stream *
                                           const DLTensor *const *arguments, size_t count,
                                           const sectile_option *options, size_t option_count);
 
+// What sectile_op_run() says of outputs that share memory with each other, or of which two elements
+// do: for callers that run the operation on copies of their tensors. Nothing else is checked, and
+// the tensors may be anywhere.
+SECTILE_API sectile_status sectile_op_check_outputs(const sectile_op *op,
+                                                    const DLTensor *const *arguments, size_t count);
+
 // The same call again and again, of which all is settled: the configuration, the code, scratch
 // memory of its own. Its launches must not overlap: those in several streams must be ordered.
 typedef struct sectile_call sectile_call;

@@ -471,7 +471,8 @@ KernelSpec sectile::sampleSpec() {
   spec.add_arguments(
       {{"-> token: [B] i32", "-1 in rows of a NaN or of inf, and where all logits are -inf"},
        {"-> logprob: [B] f32 with logprobs",
-        "logarithm of the token's probability at this temperature, before tokens are left out"},
+        "logarithm of the token's probability at this temperature (at 1 where that is 0), before "
+        "tokens are left out"},
        {"-> rank: [B] i32 with logprobs", "1 for the token of the largest logit"}});
   spec.add_options(
       {{"temperature: number = 1 e.g. 0, 0.7", "logits are divided by it; 0: the largest logit"}});

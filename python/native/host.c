@@ -56,7 +56,8 @@ sectile_status run_on_host(const sectile_op *op, const place *where,
                            const sectile_option *options, size_t option_count) {
   DLManagedTensorVersioned *own[most_tensors] = {0};
   const DLTensor *given[most_tensors] = {0};
-  sectile_status status = SECTILE_OK;
+  // Their copies have memory of their own. Inputs may share theirs: they are copied before.
+  sectile_status status = library.sectile_op_check_outputs(op, arguments, count);
   for (size_t i = 0; i < count && status == SECTILE_OK; ++i) {
     if (!arguments[i])
       continue;

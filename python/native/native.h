@@ -37,6 +37,7 @@
   X(sectile_op_find)                                                                               \
   X(sectile_op_describe)                                                                           \
   X(sectile_op_infer)                                                                              \
+  X(sectile_op_check_outputs)                                                                      \
   X(sectile_op_run)                                                                                \
   X(sectile_call_prepare)                                                                          \
   X(sectile_call_run)                                                                              \
@@ -73,6 +74,7 @@ typedef struct {
   const DLPackExchangeAPI *api; // of by_exchange_api
   bool has_gradients;           // its tensors have an attribute requires_grad
   bool is_plain;                // torch's own class, or its parameters
+  PyObject *is_negated; // torch's method: of views whose numbers are not those in memory; or NULL
   const char *looked_into; // NULL, or the module for tensors that may have no memory: some part of
                            // the framework looks into calls and has to be told of operations
 } producer;

@@ -46,6 +46,11 @@ bool goes_with(const operation *self, const call *of, int first, int place, cons
 // 1: some input wants a gradient, which is being recorded. -1 with an exception set. All inputs are
 // known to be tensors.
 int wants_gradient(const operation *self, const call *of);
+// Whether a result that the caller has may be written.
+bool may_be_written(const operation *self, const operand *output, PyObject *object,
+                    const char *name);
+// Tells torch, whose recorded gradients may need what a tensor held before.
+bool tell_written(PyObject *object, const producer *from);
 // The module of the first input whose framework looks into calls, NULL where there is none.
 bool looked_into(const operation *self, const call *of, const char **module);
 // Borrows all inputs. `first`: the place of the first one, `like`: the object.

@@ -169,10 +169,35 @@ bool looked_into(const operation *self, const call *of, const char **module) {
   return false;
 }
 
+// A function of torch's, by the module that has it. NULL where there is none, as of another
+// framework whose tensors have requires_grad.
+static PyObject *function_of_torch(const char *module, const char *name) {
+  PyObject *imports = imported(module);
+  PyObject *function = imports ? PyObject_GetAttrString(imports, name) : NULL;
+  PyErr_Clear();
+  return function;
+}
+
+// These two: 1, 0, or -1 with an exception set.
+static int records_gradients(void) {
+  static PyObject *is_recorded; // torch's function
+  if (!is_recorded && !(is_recorded = function_of_torch("torch", "is_grad_enabled")))
+    return 0;
+  PyObject *recorded = PyObject_CallObject(is_recorded, NULL);
+  const int is = recorded ? PyObject_IsTrue(recorded) : -1;
+  Py_XDECREF(recorded);
+  return is;
+}
+static int requires_gradient(PyObject *tensor) {
+  PyObject *wanted = PyObject_GetAttrString(tensor, "requires_grad");
+  const int is = wanted ? PyObject_IsTrue(wanted) : -1;
+  Py_XDECREF(wanted);
+  return is;
+}
+
 // 1: some input wants a gradient, which is being recorded. -1 with an exception set. All inputs are
 // known to be tensors.
 int wants_gradient(const operation *self, const call *of) {
-  static PyObject *is_recorded; // torch's function
   if (!self->asks_for_gradients)
     return 0;
   bool able = false;
@@ -180,28 +205,42 @@ int wants_gradient(const operation *self, const call *of) {
     able = of->inputs[i] && producer_of(of->inputs[i], self->texts[i])->has_gradients;
   if (!able)
     return 0;
-  if (!is_recorded) {
-    PyObject *torch = imported("torch");
-    is_recorded = torch ? PyObject_GetAttrString(torch, "is_grad_enabled") : NULL;
-    if (!is_recorded) { // another framework's attribute of this name
-      PyErr_Clear();
-      return 0;
-    }
-  }
-  PyObject *recorded = PyObject_CallObject(is_recorded, NULL);
-  int is = recorded ? PyObject_IsTrue(recorded) : -1;
-  Py_XDECREF(recorded);
+  int is = records_gradients();
   if (is <= 0)
     return is;
   for (int i = 0; i < self->inputs; ++i)
-    if (of->inputs[i] && producer_of(of->inputs[i], self->texts[i])->has_gradients) {
-      PyObject *wanted = PyObject_GetAttrString(of->inputs[i], "requires_grad");
-      is = wanted ? PyObject_IsTrue(wanted) : -1;
-      Py_XDECREF(wanted);
-      if (is != 0)
-        return is;
-    }
+    if (of->inputs[i] && producer_of(of->inputs[i], self->texts[i])->has_gradients &&
+        (is = requires_gradient(of->inputs[i])) != 0)
+      return is;
   return 0;
+}
+
+bool may_be_written(const operation *self, const operand *output, PyObject *object,
+                    const char *name) {
+  if (output->read_only) {
+    PyErr_Format(PyExc_ValueError, "%s(): %s is read-only", self->name, name);
+    return false;
+  }
+  if (!output->from->has_gradients)
+    return true;
+  int is = requires_gradient(object);
+  if (is > 0 && (is = records_gradients()) > 0)
+    PyErr_Format(PyExc_ValueError,
+                 "%s(): %s requires a gradient, which nothing records of a given result: detach "
+                 "it, or use torch.no_grad()",
+                 self->name, name);
+  return is == 0;
+}
+
+bool tell_written(PyObject *object, const producer *from) {
+  static PyObject *increment; // torch's function
+  if (!from->has_gradients)
+    return true;
+  if (!increment && !(increment = function_of_torch("torch.autograd.graph", "increment_version")))
+    return true;
+  PyObject *done = PyObject_CallFunctionObjArgs(increment, object, NULL);
+  Py_XDECREF(done);
+  return done;
 }
 
 static PyObject *call_operator(const operation *self, const char *module, PyObject *const *values,
@@ -371,10 +410,8 @@ bool make_outputs(const operation *self, call *of, int first, PyObject *like) {
       if (!take(of, of->outputs[i], self->output_names[i], place) ||
           !goes_with(self, of, first, place, self->output_names[i]))
         return false;
-      if (of->operands[place].read_only) {
-        PyErr_Format(PyExc_ValueError, "%s(): %s is read-only", self->name, self->output_names[i]);
+      if (!may_be_written(self, &of->operands[place], of->outputs[i], self->output_names[i]))
         return false;
-      }
       Py_INCREF(of->outputs[i]);
       of->made[i] = of->outputs[i];
     } else if (wanted->ndim >= 0) {
@@ -465,6 +502,9 @@ static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssiz
   PyEval_RestoreThread(state);
   if (!succeeded(status))
     return NULL;
+  for (int i = 0; i < self->outputs; ++i)
+    if (of->outputs[i] && !tell_written(of->outputs[i], of->operands[self->inputs + i].from))
+      return NULL;
   return result_of(self, of, of->operands[first].from, like);
 }
 

@@ -86,10 +86,8 @@ static bool take_others(const prepared *one, call *others, const DLTensor **tens
                    self->name, name);
       return false;
     }
-    if (!is_input && given->read_only) {
-      PyErr_Format(PyExc_ValueError, "%s(): %s is read-only", self->name, name);
+    if (!is_input && !may_be_written(self, given, object, name))
       return false;
-    }
     tensors[place] = &given->tensor;
   }
   return true;
@@ -139,6 +137,20 @@ static bool launch(const prepared *one, const DLTensor *const *tensors) {
   return succeeded(status);
 }
 
+// The result, once its tensors are written. Steals the reference.
+static PyObject *written(const prepared *one, PyObject *result) {
+  if (!result || !one->from->has_gradients)
+    return result;
+  for (int i = 0; i < one->self->outputs; ++i) {
+    PyObject *tensor = one->self->outputs > 1 ? PyStructSequence_GetItem(result, i) : result;
+    if (tensor != Py_None && !tell_written(tensor, one->from)) {
+      Py_DECREF(result);
+      return NULL;
+    }
+  }
+  return result;
+}
+
 static PyObject *call_prepared(PyObject *capsule, PyObject *const *values, Py_ssize_t count,
                                PyObject *words) {
   const prepared *one = PyCapsule_GetPointer(capsule, prepared_capsule);
@@ -146,7 +158,7 @@ static PyObject *call_prepared(PyObject *capsule, PyObject *const *values, Py_ss
     if (!launch(one, one->of.tensors))
       return NULL;
     Py_INCREF(one->result);
-    return one->result;
+    return written(one, one->result);
   }
   call others;
   const DLTensor *tensors[most_arguments];
@@ -154,7 +166,7 @@ static PyObject *call_prepared(PyObject *capsule, PyObject *const *values, Py_ss
   begin_call(one->self, &others);
   if (read_words(one->self, values, count, words, /*settled=*/true, &others) &&
       may_have(one->self, &others) && take_others(one, &others, tensors) && launch(one, tensors))
-    result = result_with(one, &others);
+    result = written(one, result_with(one, &others));
   end_call(one->self, &others);
   return result;
 }

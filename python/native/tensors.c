@@ -163,6 +163,8 @@ const producer *producer_of(PyObject *object, const char *name) {
   found.has_gradients = has_attribute(type, "requires_grad");
   if (found.has_gradients && computes_its_own_way(type))
     found.looked_into = "sectile.torch";
+  found.is_negated = PyObject_GetAttrString((PyObject *)type, "is_neg");
+  PyErr_Clear();
   found.is_plain =
       is_class_of(type, "torch", "Tensor") || is_class_of(type, "torch.nn.parameter", "Parameter");
   const int place = producer_count < 64 ? producer_count++ : 63;
@@ -331,11 +333,33 @@ static bool borrow_by_protocol(PyObject *object, const char *name, operand *to) 
   return true;
 }
 
+// The imaginary part of a conjugate: DLPack has no word for a tensor that negates its memory.
+static bool is_what_memory_holds(PyObject *object, const char *name, const producer *from) {
+  if (!from->is_negated)
+    return true;
+  PyObject *answer = PyObject_CallFunctionObjArgs(from->is_negated, object, NULL);
+  const int is_negated = answer ? PyObject_IsTrue(answer) : -1;
+  Py_XDECREF(answer);
+  if (is_negated > 0)
+    PyErr_Format(PyExc_ValueError,
+                 "%s is a view that negates what its memory holds: give what its resolve_neg() "
+                 "returns",
+                 name);
+  return is_negated == 0;
+}
+
+static bool has_memory(const DLTensor *tensor, const char *name) {
+  if (tensor->data || !library.sectile_tensor_bytes(tensor))
+    return true;
+  PyErr_Format(PyExc_ValueError, "%s has elements, but no memory", name);
+  return false;
+}
+
 bool borrow(PyObject *object, const char *name, operand *to) {
   to->keep = NULL;
   to->read_only = false;
   to->from = producer_of(object, name);
-  if (!to->from)
+  if (!to->from || !is_what_memory_holds(object, name, to->from))
     return false;
   switch (to->from->kind) {
   case by_exchange_api:
@@ -344,7 +368,7 @@ bool borrow(PyObject *object, const char *name, operand *to) {
         PyErr_Format(PyExc_BufferError, "%s cannot be used: its framework gives no memory", name);
       return false;
     }
-    return !too_many_axes(name, to->tensor.ndim);
+    return !too_many_axes(name, to->tensor.ndim) && has_memory(&to->tensor, name);
   case by_numpy:
     return borrow_numpy(object, name, to);
   default:

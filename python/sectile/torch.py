@@ -212,6 +212,8 @@ class _Gradient:
         for i in self.constant:
             if gradients[i] is not None:
                 raise UnsupportedError(f"sectile.{self.name} has no gradient by its output '{self.outputs[i]}': detach it")
+        # Torch itself leaves the gradient of a conjugate to be negated; any other is returned as it is.
+        gradients = [gradient if gradient is None else gradient.resolve_neg() for gradient in gradients]
         as_operators = _is_grad_enabled() or _is_compiling()
         options = getattr(ctx, "options", _NO_OPTIONS)
         if self.formula:

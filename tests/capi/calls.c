@@ -164,6 +164,13 @@ static void operations(sectile_device *device) {
   wrong.shape = shape;
   const DLTensor *refused[] = {&of.x, &wrong};
   FAILS(SECTILE_INVALID, "y", sectile_op_run(op, of.stream, refused, 2, NULL, 0));
+  wrong = of.y;
+  int64_t none_apart[] = {0, 1};
+  wrong.strides = none_apart;
+  FAILS(SECTILE_INVALID, "one address", sectile_op_run(op, of.stream, refused, 2, NULL, 0));
+  FAILS(SECTILE_INVALID, "one address", sectile_op_check_outputs(op, refused, 2));
+  const DLTensor *in_place[] = {&of.x, &of.x};
+  OK(sectile_op_check_outputs(op, in_place, 2));
 
   clear(&of);
   sectile_call *prepared = NULL;

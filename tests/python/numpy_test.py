@@ -134,6 +134,16 @@ def test_outputs_that_the_caller_has():
     sums = sectile.reduce(x)
     sectile.reduce(x, out=x[:, 0])
     close(x[:, 0], sums, 0)
+    # Two results in one place, or two elements of one.
+    gate, up, dy, both = normal(4, 4, 8)
+    raises(ValueError, sectile.swiglu_backward, gate, up, dy, out=(both, both), says="dup overlaps dgate in memory")
+    call = sectile.prepare(sectile.swiglu_backward, gate, up, dy)
+    raises(ValueError, call, out=(both, both), says="dup overlaps dgate in memory")
+    line = np.lib.stride_tricks.as_strided(np.empty(8, np.float32), (4, 8), (0, 4))
+    raises(ValueError, sectile.softmax, x, out=line, says="elements of y lie at one address")
+    two = np.empty((4, 16), np.float32)
+    close(sectile.swiglu_backward(gate, up, dy, out=(two[:, ::2], two[:, 1::2])).dup, sectile.swiglu_backward(gate, up, dy).dup, 0)
+    close(two[:, ::2], sectile.swiglu_backward(gate, up, dy).dgate, 0)
 
 
 def test_outputs_that_are_not_there():

@@ -79,6 +79,24 @@ def test_results(device):
 
 
 @on_each_device
+def test_tensors_that_are_not_what_memory_holds(device):
+    x = torch.randn(3, 8, device=device)
+    negated = torch.complex(x, x).conj().imag  # -x, by a bit of the tensor
+    raises(ValueError, lambda: sectile.softmax(negated), says="resolve_neg()")
+    raises(ValueError, lambda: st.softmax(negated), says="resolve_neg()")
+    raises(ValueError, lambda: sectile.softmax(negated.requires_grad_()), says="resolve_neg()")
+    raises(ValueError, lambda: sectile.softmax(x, out=torch.complex(x, x).conj().imag), says="resolve_neg()")
+    close(sectile.softmax(negated.resolve_neg()), torch.softmax(-x, -1))
+    # The gradient of y is such a view.
+    weights = torch.randn(8, 8, device=device)
+    same_gradients(lambda x: torch.complex(x, st.softmax(x)).conj().imag, lambda x: -x.softmax(-1), x, compiled=False)
+    same_gradients(lambda x: torch.complex(x, st.matmul(x, weights)).conj().imag, lambda x: -x @ weights, x, compiled=False)
+    freed = torch.randn(3, 8, device=device)
+    freed.untyped_storage().resize_(0)
+    raises(ValueError, lambda: sectile.softmax(freed), says="x has elements, but no memory")
+
+
+@on_each_device
 def test_gradients(device):
     def normal(*shape):
         return torch.randn(shape, device=device)
@@ -217,6 +235,27 @@ def test_prepared_calls(device):
     raises(TypeError, lambda: sectile.prepare(len, x), "function of this module")
     raises(AttributeError, lambda: sectile.prepare("softmaxx", x), "softmaxx")
     raises(TypeError, lambda: sectile.prepare(sectile.softmax), "needs x")
+
+
+@on_each_device
+def test_results_that_are_given_and_gradients(device):
+    x, kept = torch.randn(2, 4, 8, device=device)
+    w = torch.randn(4, 8, device=device, requires_grad=True)
+    call = sectile.prepare(sectile.softmax, x)
+    norm = sectile.prepare(sectile.rms_norm, x)
+    # The gradient of w would be made of the new numbers, so torch has to hear of them.
+    for tensor, write in ((kept, lambda: sectile.softmax(x, out=kept)), (kept, lambda: call(out=kept)),
+                          (kept, sectile.prepare(sectile.softmax, x, out=kept)), (call(), call), (norm().y, norm),
+                          (kept, lambda: norm(out=(kept, None, None)))):
+        product = (tensor * w).sum()
+        write()
+        raises(RuntimeError, product.backward, says="modified by an inplace operation")
+    raises(ValueError, lambda: sectile.softmax(x, out=w), says="y requires a gradient")
+    raises(ValueError, lambda: sectile.prepare(sectile.softmax, x, out=w * 2), says="y requires a gradient")
+    raises(ValueError, lambda: call(out=w), says="y requires a gradient")
+    with torch.no_grad():
+        sectile.softmax(x, out=w)
+    close(w.detach(), x.softmax(-1))
 
 
 @on_each_device
