@@ -151,9 +151,8 @@ def test_ctrl_c_keeps_what_was_measured():
         if " measured, best" in line:
             process.send_signal(signal.SIGINT)
             break
-    rest = process.stderr.read()
-    out = process.stdout.read()
-    assert process.wait() == 1, (out, rest)
+    out, rest = process.communicate()
+    assert process.returncode == 1, (out, rest)
     assert "interrupted; what was measured is kept" in rest, rest
     (row,) = json.loads(done("cache", "best", "matmul", "--json", env=cache()).out)
     assert row["good"] >= 1
