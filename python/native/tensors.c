@@ -333,7 +333,29 @@ static bool borrow_by_protocol(PyObject *object, const char *name, operand *to) 
   return true;
 }
 
-// The imaginary part of a conjugate: DLPack has no word for a tensor that negates its memory.
+// Whether a tensor of torch's has a tangent of forward-mode differentiation. -1 with an exception
+// set.
+static int has_tangent(PyObject *object) {
+  static PyObject *modes; // torch's module
+  if (!modes && !(modes = imported("torch.autograd.forward_ad")))
+    return 0;
+  // Not public; it saves what the question costs where no such mode is on.
+  PyObject *level = PyObject_GetAttrString(modes, "_current_level");
+  const bool is_off = level && PyLong_AsLong(level) < 0;
+  Py_XDECREF(level);
+  PyErr_Clear();
+  if (is_off)
+    return 0;
+  PyObject *both = PyObject_CallMethod(modes, "unpack_dual", "O", object);
+  PyObject *tangent = both ? PyObject_GetAttrString(both, "tangent") : NULL;
+  const int has = tangent ? tangent != Py_None : -1;
+  Py_XDECREF(tangent);
+  Py_XDECREF(both);
+  return has;
+}
+
+// Of torch's tensors DLPack has no word for those that are more than their memory: the imaginary
+// part of a conjugate negates it, and a dual number has a tangent.
 static bool is_what_memory_holds(PyObject *object, const char *name, const producer *from) {
   if (!from->is_negated)
     return true;
@@ -345,7 +367,12 @@ static bool is_what_memory_holds(PyObject *object, const char *name, const produ
                  "%s is a view that negates what its memory holds: give what its resolve_neg() "
                  "returns",
                  name);
-  return is_negated == 0;
+  const int is_dual = is_negated ? 0 : has_tangent(object);
+  if (is_dual > 0)
+    PyErr_Format(PyExc_NotImplementedError,
+                 "%s has a tangent, but there are no gradients in forward mode: use backward()",
+                 name);
+  return is_negated == 0 && is_dual == 0;
 }
 
 static bool has_memory(const DLTensor *tensor, const char *name) {

@@ -87,6 +87,11 @@ def test_tensors_that_are_not_what_memory_holds(device):
     raises(ValueError, lambda: sectile.softmax(negated.requires_grad_()), says="resolve_neg()")
     raises(ValueError, lambda: sectile.softmax(x, out=torch.complex(x, x).conj().imag), says="resolve_neg()")
     close(sectile.softmax(negated.resolve_neg()), torch.softmax(-x, -1))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        for function in (sectile.softmax, st.softmax, sectile.prepare(sectile.softmax, x)):
+            raises(NotImplementedError, lambda: function(dual), says="x has a tangent")
+        close(st.softmax(x), x.softmax(-1), 1e-6)
     # The gradient of y is such a view.
     weights = torch.randn(8, 8, device=device)
     same_gradients(lambda x: torch.complex(x, st.softmax(x)).conj().imag, lambda x: -x.softmax(-1), x, compiled=False)
