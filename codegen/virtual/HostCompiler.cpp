@@ -408,6 +408,16 @@ uint32_t largestFrame(StringRef object) {
 
 } // namespace
 
+// Asked once: where the host is a virtual machine itself, each question is a way out of it.
+static const std::string &hostProcessor() {
+  static const std::string name = sys::getHostCPUName().str();
+  return name;
+}
+static const StringMap<bool> &hostFeatures() {
+  static const StringMap<bool> features = sys::getHostCPUFeatures();
+  return features;
+}
+
 unsigned hostOptLevel() {
   const char *level = std::getenv("SECTILE_VIRTUAL_OPT");
   return level && *level >= '0' && *level <= '3' && !level[1] ? unsigned(*level - '0') : 2;
@@ -426,7 +436,7 @@ Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options)
     return createStringError(message);
   std::string features;
   if (options.cpu.empty())
-    for (const auto &[name, enabled] : sys::getHostCPUFeatures())
+    for (const auto &[name, enabled] : hostFeatures())
       features += (features.empty() ? "" : ",") + std::string(enabled ? "+" : "-") + name.str();
   // The host's conversions to bf16 take subnormal numbers for zero; no chip of ours does.
   if (triple.isX86())
@@ -436,7 +446,7 @@ Expected<std::unique_ptr<TargetMachine>> hostMachine(const HostOptions &options)
   targetOptions.EmitStackSizeSection = true;
   auto level = CodeGenOptLevel(options.optLevel);
   std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, options.cpu.empty() ? sys::getHostCPUName() : StringRef(options.cpu), features,
+      triple, options.cpu.empty() ? StringRef(hostProcessor()) : StringRef(options.cpu), features,
       targetOptions, Reloc::PIC_, CodeModel::Small, level));
   if (!machine)
     return createStringError("LLVM cannot generate code for this host");
@@ -455,13 +465,16 @@ Expected<std::string> emitHostObject(Module &module, TargetMachine &machine) {
 
 std::string hostCpuName() {
   // Two machines may share a name and differ in what the operating system enables.
-  std::string features;
-  for (const auto &[name, enabled] : sys::getHostCPUFeatures())
-    if (enabled)
-      features += name.str() + ",";
-  return (sys::getHostCPUName() + "-" + Twine::utohexstr(xxh3_64bits(features)) + "-abi" +
-          Twine(machineAbiVersion))
-      .str();
+  static const std::string all = [] {
+    std::string features;
+    for (const auto &[name, enabled] : hostFeatures())
+      if (enabled)
+        features += name.str() + ",";
+    return (hostProcessor() + "-" + Twine::utohexstr(xxh3_64bits(features)) + "-abi" +
+            Twine(machineAbiVersion))
+        .str();
+  }();
+  return all;
 }
 
 Expected<VirtualObject> compileForHost(const Module &input, const HostOptions &options) {

@@ -112,7 +112,7 @@ KernelSpec sectile::layerNormSpec() {
   configureRows(spec, "N", 16384, elementsTogetherWithWeights);
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
     Config config = rows(call, target);
-    if (call.has("w") && call.has("b"))
+    if (call.has("w") && call.has("b") && target.starts_with("sm_")) // not measured on others
       config["warps"] = warpsBesideOthers({config["block"], config["rows"], config["warps"]},
                                           elementCount(call.leading), call.dtype("x"), target);
     return config;
