@@ -280,7 +280,10 @@ bool leads(const KernelSpec &kernel, const std::string &axis) {
 TEST(Numerics, RowsHaveTheSameBitsInEveryBatch) {
   const Fixed fixed;
   unsigned compared = 0;
-  for (const KernelSpec &kernel : kernelRegistry())
+  std::size_t place = 0;
+  for (const KernelSpec &kernel : kernelRegistry()) {
+    if (!test::isAmongAThird(place++))
+      continue;
     for (const char *axis : {"...", "B", "M"}) {
       if (!kernel.small.contains(axis) || !leads(kernel, axis) ||
           std::find(kernel.batch.begin(), kernel.batch.end(), axis) == kernel.batch.end())
@@ -301,7 +304,8 @@ TEST(Numerics, RowsHaveTheSameBitsInEveryBatch) {
       }
       break;
     }
-  EXPECT_GE(compared, 20u);
+  }
+  EXPECT_GE(compared, test::count(7, 20));
 }
 
 TEST(Numerics, StreamKIsRefused) {

@@ -58,7 +58,8 @@ TEST(RegisterEstimate, NothingThatFitsIsDroppedAndMostOfTheRestIs) {
   std::vector<Case> cases;
   unsigned turn = 0;
   for (const KernelSpec &kernel : kernelRegistry()) {
-    ++turn;
+    if (!isAmongAThird(turn++))
+      continue;
     for (unsigned combination = 0; combination < 4; ++combination) {
       if (!whole && combination != turn % 4)
         continue;

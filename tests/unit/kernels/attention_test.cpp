@@ -179,7 +179,7 @@ void expectFewQueriesRight(const Device &device, bool everything) {
       testing::ThrowsMessage<InputError>(testing::HasSubstr("packed heads have no dropout")));
 }
 TEST_P(Attention, FewQueries) {
-  SECTILE_LEAVE_SM_90_TO_OTHERS();
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_80");
   expectFewQueriesRight(device, true);
 }
 TEST_P(AttentionAnywhere, FewQueries) { expectFewQueriesRight(device, false); }
@@ -266,6 +266,7 @@ TEST_P(Attention, TheDiagonalOnlyGivesTheValuesThemselves) {
 }
 
 TEST_P(Attention, Options) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const AttentionFeature &feature : attentionFeatures())
     for (const char *dtype : {"f16", "f32"}) {
       KernelCase test{"attention",     {{"Hq", 4}, {"Sq", 50}, {"Sk", 70}},

@@ -66,6 +66,7 @@ TEST_P(CausalConv, IsRightAtEveryEdge) {
 }
 
 TEST_P(CausalConv, TakesEveryType) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels)
     for (const char *dtype : {"f16", "bf16", "f32"})
       for (const char *activation : {"silu", "none"})
@@ -75,6 +76,7 @@ TEST_P(CausalConv, TakesEveryType) {
 
 // Sequences of no step, of fewer than a state has, that end with a tile, and many.
 TEST_P(CausalConv, OfPackedSequences) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   std::vector<double> many{0};
   for (int s = 0; s < 200; ++s)
     many.push_back(many.back() + s % 3);
@@ -87,7 +89,7 @@ TEST_P(CausalConv, OfPackedSequences) {
 
 // Some programs have steps of one sequence alone, others the end of one.
 TEST_P(CausalConv, OfAllConfigurations) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:sm_80");
   for (const char *kernel : kernels)
     for (const auto &[steps, run, channels] : std::vector<std::array<std::int64_t, 3>>{
              {1, 1, 64}, {4, 1, 16}, {4, 4, 64}, {16, 4, 16}, {16, 8, 64}, {64, 16, 16}}) {

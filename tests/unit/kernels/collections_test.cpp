@@ -1,4 +1,5 @@
 // reduce, scan, sort, argsort, topk and histogram.
+#include "../Processes.h"
 #include "KernelTest.h"
 #include "vgpu/VirtualDevice.h"
 #include <cmath>
@@ -161,6 +162,7 @@ TEST_P(Collections, SumsOfIntegersAreExact) {
 }
 
 TEST_P(Collections, Scans) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *op : scans)
     for (const char *reverse : {"false", "true"}) {
       for (const char *dtype : dtypes)
@@ -203,6 +205,7 @@ TEST_P(Collections, Sorts) {
 
 // Rows longer than a block, digit by digit.
 TEST_P(Collections, SortsLongRows) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"sort", "argsort"})
     for (const char *descending : {"false", "true"})
       for (const char *dtype : dtypes) {
@@ -240,6 +243,7 @@ TEST_P(Collections, Topk) {
 
 // The last of the best by its digits, of a block, of parts, and of parts that are several blocks.
 TEST_P(Collections, TopkByDigits) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *largest : {"false", "true"})
     for (const char *dtype : dtypes) {
       KernelCase test = rowsCase("topk", 300, {{"largest", largest}, {"k", "37"}}, dtype);

@@ -46,6 +46,7 @@ const Extents even{{"C", 6}, {"K", 6}};
 const char *const both[] = {"conv2d", "conv2d_backward"};
 
 TEST_P(Conv2d, Options) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : both)
     for (const Assignments &options : optionSets)
       expectRight(device, conv(kernel, even, options));
@@ -125,6 +126,7 @@ TEST_P(Conv2d, BoxesOfPixels) {
 
 // A stride makes classes of the image's pixels, which boxes have an axis for; odd images have none.
 TEST_P(Conv2d, BoxesWithAStride) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   struct Strided {
     Extents extents;
     Assignments options;
@@ -152,6 +154,7 @@ TEST_P(Conv2d, BoxesWithAStride) {
 
 // Sums of y and of dx that programs share, of images in boxes and not, with taps of every stride.
 TEST_P(Conv2d, SplitSums) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *stride : {"1", "2"})
     for (const std::int64_t channels : {24, 64})
       for (const char *kernel : both) {
@@ -183,6 +186,7 @@ TEST_P(Conv2d, BoxesInTurn) {
 
 // Few channels: a program of dx has the pixels between two of a stride as columns, or some of them.
 TEST_P(Conv2d, FewChannelsOfAnyStride) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *stride : {"2", "5", "9", "35", "100"})
     for (const char *layout : {"nchw", "nhwc"})
       expectRight(
@@ -194,6 +198,7 @@ TEST_P(Conv2d, FewChannelsOfAnyStride) {
 // Few channels or filters in a group, whose images are copied with their pixels last; one and many
 // beside few.
 TEST_P(Conv2d, FewChannelsInAGroup) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   struct Few {
     std::int64_t channels, filters;
     const char *groups;

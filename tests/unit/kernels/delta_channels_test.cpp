@@ -15,9 +15,11 @@ class DeltaChannelsElsewhere : public OnDevice {};
 SECTILE_INSTANTIATE_ON(DeltaChannelsElsewhere, "interpreter,virtual:gfx942,virtual:gfx1100");
 
 TEST_P(DeltaChannels, OfAllModelsAndTypes) {
+  std::size_t place = 0;
   for (const KernelCase &test : {kda, bounded, plainly, attention, rwkv})
     for (const char *dtype : {"bf16", device.name() == "virtual:sm_80" ? "f32" : "f16"})
-      expectRight(device, with(test, {}, dtype));
+      if (isAmongAThird(place++))
+        expectRight(device, with(test, {}, dtype));
   expectRight(device, with(kda, {}, "bf16,g=bf16,beta=f16"));
   expectRight(device, with(plainly, {}, "f16,g=f16"));
 }
@@ -69,13 +71,16 @@ TEST_P(DeltaChannels, OptionsAndStrides) {
 }
 
 TEST_P(DeltaChannelsElsewhere, Works) {
+  std::size_t place = 0;
   for (const KernelCase &test : {kda, bounded, attention, rwkv})
     for (const char *dtype : {"bf16", "f16"})
-      expectRight(device, with(test, {{"Hk", 1}, {"Hv", 2}}, dtype));
+      if (isAmongAThird(place++))
+        expectRight(device, with(test, {{"Hk", 1}, {"Hv", 2}}, dtype));
   for (const std::int64_t width : {128, 256})
     for (const KernelCase &test : {plainly, rwkv})
-      expectRight(device,
-                  with(test, {{"T", 65}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", 16}}, "bf16"));
+      if (isAmongAThird(place++))
+        expectRight(device,
+                    with(test, {{"T", 65}, {"Hk", 1}, {"Hv", 1}, {"K", width}, {"V", 16}}, "bf16"));
 }
 
 // A chunk's products must neither overflow nor lose the channels that last.

@@ -45,6 +45,7 @@ Config persistent(std::int64_t n) {
 } // namespace
 
 TEST_P(ExpertCodes, ScaledRowsAndMatrices) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::array gates{"none", "interleaved", "concatenated"};
   for (std::size_t i = 0; i < lengths.size(); ++i)
     for (std::size_t gate = 0; gate < gates.size(); ++gate)
@@ -92,6 +93,7 @@ TEST_P(ExpertCodes, ScaledByPersistentPrograms) {
 
 // Scales are of any numbers, not of codes alone.
 TEST_P(ExpertCodes, ScalesOfOtherTypes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f16", "bf16", "f32"})
     for (const char *precision : {"tf32", "exact"}) {
       expectRight(device,
@@ -112,6 +114,7 @@ TEST_P(ExpertCodes, ConfigurationsOfScaledBlocks) {
 }
 
 TEST_P(ExpertCodes, MatricesOfMxfp4) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const auto &counts : lengths) {
     expectRight(device, withCounts(up(96, 130, mxOfHalves, {"bias", "w_scales"}, gptOss), counts));
     expectRight(device,

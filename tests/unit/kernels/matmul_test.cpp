@@ -1,5 +1,6 @@
 // matmul and batched_matmul: extents beside tile edges, dtypes, the epilogue, sums that several
 // programs share.
+#include "../Processes.h"
 #include "KernelTest.h"
 #include <sectile/library.h>
 
@@ -201,6 +202,7 @@ TEST_P(Matmul, PersistentClusters) {
 
 // Tiles that fill their waves, and not; programs with less than a tile, and more; clusters.
 TEST_P(Matmul, StreamedSteps) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   const Config small{{"m", 64}, {"n", 64}, {"k", 32}, {"warps", 4}, {"stages", 3}};
   for (const Extents &extents : {matrix(200, 144, 104), matrix(64, 60, 300), matrix(130, 70, 20)})
     for (const std::int64_t programs : {1, 3, 5, 12, 64})
