@@ -20,7 +20,7 @@ import tiny_model  # noqa: E402
 
 SM90 = ("--device", "virtual:sm_90a")
 # Lengths of the prompts and of what follows them: texts begin and end at different times.
-LENGTHS = [(3, 6), (40, 5), (1, 10), (17, 1), (65, 3), (8, 8), (5, 2)]
+LENGTHS = [(3, 14), (30, 16), (1, 14), (17, 1), (65, 4), (8, 8)]
 PROMPTS = "".join(f"{' '.join(str((7 * i + 13 * j) % 80) for j in range(length))} / {wanted}\n"
                   for i, (length, wanted) in enumerate(LENGTHS))
 
@@ -45,7 +45,7 @@ def test_texts_do_not_depend_on_the_batch():
         assert together == alone and fewer == max(wanted for _, wanted in LENGTHS) and evictions == 0
         assert planned > 0, "short texts beside a long one"
         # Prompts in pieces of up to 16 tokens, and pages for little more than the longest text.
-        pieces, (_, _, evictions) = texts(*options, "--batch", "5", "--batch-tokens", "16", "--page", "4", "--pages", "20")
+        pieces, (_, _, evictions) = texts(*options, "--batch", "5", "--batch-tokens", "16", "--page", "4", "--pages", "18")
         assert pieces == alone and evictions > 0, (pieces, alone, evictions)
 
 
