@@ -196,8 +196,6 @@ LogicalResult KernelEmitter::emitNamedBarrier(tile::NamedBarrierOp op) {
 
 //===-- Launches that overlap -----------------------------------------------------------------===//
 
-/// A kernel that does not say where it waits does so before anything else: then it may overlap the
-/// launch ahead of it, whatever that writes.
 WaitPoint waitPointOf(func::FuncOp kernel, const Target &target) {
   if (!target.dependentLaunch)
     return WaitPoint::None;
@@ -206,6 +204,8 @@ WaitPoint waitPointOf(func::FuncOp kernel, const Target &target) {
   return waits ? WaitPoint::ByHand : WaitPoint::Start;
 }
 
+/// A kernel that does not say where it waits does so before anything else: then it may overlap the
+/// launch ahead of it, whatever that writes.
 void KernelEmitter::beginOverlap() {
   source.walk([&](Operation *op) {
     waitsAlways |= isa<tile::WaitDependenciesOp>(op) && op->getParentOp() == source;

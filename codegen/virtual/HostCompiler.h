@@ -12,8 +12,8 @@ class TargetMachine;
 
 namespace sectile::vgpu {
 
-// SECTILE_VIRTUAL_OPT, or 2: how much the host's code generator optimises, 0 to 3. At 0 it takes a
-// fifth of the time, and what it makes runs two to three times as long. Part of a cache key.
+// SECTILE_VIRTUAL_OPT, or 2 where that is no number from 0 to 3: how much the host's code generator
+// optimises. Part of a cache key.
 unsigned hostOptLevel();
 
 struct HostOptions {

@@ -44,7 +44,8 @@ def parse(output):
 
 def check(program, folder, options, few=False):
     """Compares the logits of every token that the program gives with those of the same text in float64. Greedy tokens must
-    be the likeliest ones, where two are not closer than the bound lets them be. `few`: texts, and short ones."""
+    be the likeliest ones, where two are not closer than the bound lets them be. With `few` there are fewer texts, and
+    shorter ones."""
     model = reference.Decoder(folder)
     asked = prompts(model.config["vocab_size"], model.config["max_position_embeddings"], few)
     text = "".join(f"{' '.join(map(str, tokens))} / {wanted}\n" for tokens, wanted in asked)
