@@ -101,19 +101,29 @@ KernelSpec sectile::blockAttentionSpec() {
   return spec;
 }
 
+void sectile::addPersistentPrograms(KernelSpec &spec) {
+  spec.config.push_back(
+      {"persistent", "1: each program does one block of queries after another", 0, 1});
+  spec.config.push_back({"programs", "programs where they are persistent"});
+  spec.neutral = {"stages", "persistent", "programs"};
+  spec.spaces.front().axes.push_back({"persistent", {0, 1}});
+  spec.defaults = [](const Invocation &call, const std::string &target) {
+    Config config = defaultsFor(call, target);
+    for (const char *field : {"packed", "splits"})
+      config.erase(field);
+    return config;
+  };
+}
+
 KernelSpec sectile::attentionSpec() {
   KernelSpec spec = blockAttentionSpec();
+  addPersistentPrograms(spec);
   spec.config.insert(
       spec.config.end(),
-      {{"persistent", "1: each program does one block of queries after another", 0, 1},
-       {"programs", "programs where they are persistent"},
-       {"packed", "1: a program has the queries of all heads that share keys", 0, 1},
+      {{"packed", "1: a program has the queries of all heads that share keys", 0, 1},
        {"splits", "parts of the keys, each with programs of its own, where packed"}});
-  spec.neutral = {"stages", "persistent", "programs"};
   spec.defaults = defaultsFor;
-  auto &axes = spec.spaces.front().axes;
-  axes.push_back({"persistent", {0, 1}});
-  axes.push_back({"splits", {1, 2, 4, 8, 16, 32}});
+  spec.spaces.front().axes.push_back({"splits", {1, 2, 4, 8, 16, 32}});
   spec.apply = [](Use &use) {
     launchAttention(use, AttentionNumbers(use.call), AttentionTensors(use));
   };
@@ -161,19 +171,25 @@ void sectile::launchForward(Use &use, const AttentionNumbers &numbers, bool modi
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
                      queries = call.extent("Sq");
   flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
-  const std::int64_t blocks = ceilDiv(queries, chosen.m) * heads * batches;
-  chosen.persistent = use.field("persistent") != 0;
-  // In causal order later blocks are longer.
-  chosen.pairs = chosen.persistent && call.options.flag("causal") && !numbers.leftBounded &&
-                 heads * batches % 2 == 0;
-  chosen.heads = chosen.persistent ? 1 : headsAtOnce(call, "Hq", keyBytes(call));
-  const Grid grid =
-      chosen.persistent
-          ? Grid(std::min<std::int64_t>(use.field("programs"), blocks / (chosen.pairs ? 2 : 1)))
-          : headGrid(call, chosen, ceilDiv(queries, chosen.m), heads);
+  const std::int64_t blocks = ceilDiv(queries, chosen.m);
+  const std::optional<Grid> persistent =
+      persistentGrid(use, numbers, chosen, blocks, heads * batches);
+  chosen.heads = persistent ? 1 : headsAtOnce(call, "Hq", keyBytes(call));
   launch(use, {.of = flash::detail::Launch::Of::all,
-               .grid = grid,
+               .grid = persistent ? *persistent : headGrid(call, chosen, blocks, heads),
                .config = chosen,
                .numbers = launchNumbers(use, numbers, groupOf(call)),
                .sinks = sinksOf(use)});
+}
+
+std::optional<Grid> sectile::persistentGrid(const Use &use, const AttentionNumbers &numbers,
+                                            flash::LoopConfig &chosen, std::int64_t blocks,
+                                            std::int64_t heads) {
+  chosen.persistent = use.field("persistent") != 0;
+  if (!chosen.persistent)
+    return std::nullopt;
+  // In causal order later blocks are longer.
+  chosen.pairs = use.call.options.flag("causal") && !numbers.leftBounded && heads % 2 == 0;
+  return Grid(
+      std::min<std::int64_t>(use.field("programs"), blocks * heads / (chosen.pairs ? 2 : 1)));
 }

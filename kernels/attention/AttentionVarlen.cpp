@@ -25,6 +25,36 @@ Kernel attentionVarlen{"attention_varlen",
                          flash::traceForward(config, tensors, options.rules(numbers));
                        }};
 
+struct PackedPlanConfig {
+  int block = 32;         // at least one more than there are sequences
+  int m = 128, warps = 4; // queries of a block
+};
+SECTILE_CONFIG(PackedPlanConfig, block, m, warps)
+
+// The plan of blockwise::PackedBlocks.
+Kernel packedPlan{
+    "attention_varlen_plan",
+    [](View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts, Int queries,
+       Int keys, View<std::int32_t, 2> plan, const PackedPlanConfig &config) {
+      const Int sequences = queryStarts.extent(0) - 1;
+      const auto rank = arange(0, config.block);
+      const auto lengths = [](const View<const std::int32_t, 1> &starts, const Int &total,
+                              const auto &sequence, const Bool &exists) {
+        const auto start = [&](const auto &at) {
+          return clamp(load(starts.ptr() + at * starts.stride(0), exists), 0, total);
+        };
+        return maximum(start(sequence + 1) - start(sequence), 0);
+      };
+      const auto [ofKeys, sequence] = sort(
+          std::tuple(where(rank < sequences, lengths(keyStarts, keys, rank, rank < sequences), -1),
+                     rank),
+          0, /*descending=*/true);
+      const auto blocks = cdiv(lengths(queryStarts, queries, sequence, rank < sequences), config.m);
+      const auto row = plan.ptr() + rank * plan.stride(0);
+      store(row, sequence, rank < sequences);
+      store(row + plan.stride(1), cumsum(blocks, 0) - blocks, rank <= sequences);
+    }};
+
 // Where the sequences of queries begin, or those of keys.
 ArgumentRow startsArgument(const std::string &name, const char *total, const std::string &what) {
   const auto sample = [=](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
@@ -185,6 +215,7 @@ KernelSpec sectile::attentionVarlenSpec() {
        seedOffsetArgument(),
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
+  addPersistentPrograms(spec);
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
                   {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};
@@ -203,7 +234,8 @@ KernelSpec sectile::attentionVarlenSpec() {
                 use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
                 use.tensor<std::int32_t, 1>("cu_seqlens_q"),
                 use.tensor<std::int32_t, 1>("cu_seqlens_k"), use.tensor<T, 3>("o"),
-                use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>()},
+                use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>(),
+                launch.plan.as<const std::int32_t, 2>()},
             launch.numbers, optionArguments<T, 3>(use, numbers),
             AttentionConfig{launch.config, flags});
       });
@@ -214,12 +246,29 @@ KernelSpec sectile::attentionVarlenSpec() {
 
 void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                            const Launcher &launch) {
-  const flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  const Invocation &call = use.call;
+  flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
+  const std::int64_t blocks = packedBlocks(call, "Tq", chosen.m), heads = call.extent("Hq"),
+                     sequences = call.extent("B1") - 1;
+  const std::optional<Grid> persistent = persistentGrid(use, numbers, chosen, blocks, heads);
+  auto plan = noTensor<std::int32_t, 2>();
+  if (persistent) {
+    if (sequences > mostPlannedSequences)
+      refuse(call, "persistent programs have ", mostPlannedSequences, " sequences at most, not ",
+             sequences);
+    plan = use.workspace<std::int32_t, 2>({sequences + 1, 2});
+    const PackedPlanConfig config{.block = static_cast<int>(powerAtLeast(sequences + 1)),
+                                  .m = chosen.m};
+    use(packedPlan, 1, use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+        use.tensor<std::int32_t, 1>("cu_seqlens_k"), call.extent("Tq"), call.extent("Tk"), plan,
+        config);
+  }
   launch(use, {.of = Launch::Of::all,
-               .grid = Grid(packedBlocks(use.call, "Tq", chosen.m), use.call.extent("Hq")),
+               .grid = persistent ? *persistent : Grid(blocks, heads),
                .config = chosen,
-               .numbers = launchNumbers(use, numbers, groupOf(use.call)),
-               .sinks = sinksOf(use)});
+               .numbers = launchNumbers(use, numbers, groupOf(call)),
+               .sinks = sinksOf(use),
+               .plan = plan});
 }
 
 KernelSpec sectile::attentionVarlenBackwardSpec() {

@@ -129,7 +129,7 @@ void checkOverlap(const flash::detail::Call &call) {
 // For programs that go over lists: one block of one head each, or over pages of the heads that
 // share keys, in tiles that are parts of blocks of 128, or of those that are powers of 2.
 void fitLists(Config &config, Kind kind) {
-  if (kind == Kind::dense)
+  if (kind == Kind::dense || kind == Kind::packed)
     for (const auto &[name, value] : Config{{"persistent", 0}, {"packed", 0}, {"splits", 1}})
       if (config.contains(name))
         config[name] = value;

@@ -151,17 +151,28 @@ void flash::tracePairGradients(const PairConfig &config, const BackwardTensors<T
 
 template <class T>
 void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
-                         const ScoreRules &rules) {
-  const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks] = tensors;
-  const Int head = program_id(1), kvHead = head / rules.numbers.group;
-  const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, queryBlock());
-  const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-  const Scores scores = scoresOf<T>(config, own.of(head), seeded(config, rules));
-  rules.visibility.require(scores.sequence);
-  attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
-            own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
-            own.queries.of(lse.at(head)), scores,
-            config.sinks ? sinks.at(head) : View<const float, 1>());
+                         const ScoreRules &given) {
+  const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks, plan] = tensors;
+  const ScoreRules rules = seeded(config, given);
+  auto attendBlock = [&](const PackedBlock &at, const Int &head) {
+    const Int kvHead = head / rules.numbers.group;
+    const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+    const Scores scores = scoresOf<T>(config, own.of(head), rules);
+    rules.visibility.require(scores.sequence);
+    attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
+              own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
+              own.queries.of(lse.at(head)), scores,
+              config.sinks ? sinks.at(head) : View<const float, 1>());
+  };
+  if (config.persistent) {
+    const PackedBlocks blocks(plan, q.extent(1), config.pairs);
+    for (auto i : range(0, blocks.size(), {.warp_specialize = config.overlap})) {
+      const auto [sequence, block, head] = blocks.at(i);
+      attendBlock({sequence, block, true}, head);
+    }
+  } else {
+    attendBlock(packedBlock(queryStarts, q.extent(0), config.m, queryBlock()), program_id(1));
+  }
 }
 
 template <class T>

@@ -108,6 +108,15 @@ void launchGradients(Use &use, const AttentionNumbers &numbers, bool modified,
                      std::span<const flash::detail::LearnedGradient> learned,
                      const GradientTensors &tensors, const flash::detail::Launcher &launch);
 
+// The grid of programs that do one block after another, of `blocks` blocks of each head, and the
+// order in which they do, for `chosen`; none where each block has a program of its own.
+std::optional<Grid> persistentGrid(const Use &use, const AttentionNumbers &numbers,
+                                   flash::LoopConfig &chosen, std::int64_t blocks,
+                                   std::int64_t heads);
+
+// One program makes the plan of packed sequences.
+constexpr std::int64_t mostPlannedSequences = 1023;
+
 // All launches of `attention`, and of `attention_backward`. Earlier launches of the call may have
 // written any of the tensors, q and k for gradients only if there are queries.
 void launchAttention(Use &use, const AttentionNumbers &numbers, const AttentionTensors &tensors);

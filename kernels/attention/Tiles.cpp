@@ -14,6 +14,8 @@ using enum Schedule;
 
 constexpr const char *lambdaMark = "lambda"; // among the options of a call, which has none so named
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
 constexpr unsigned blocks = bias | mask;               // read by the block, as keys are
 constexpr unsigned scores = blocks | softcap | lambda; // dropout changes weights
 constexpr unsigned options = scores | dropout;
@@ -22,6 +24,20 @@ constexpr Row forward[] = {
     // A second warpgroup would leave multiprocessors idle, or compute rows in vain.
     {warpgroups, 128, {.single = true}, {64, 64, 4}},
     {warpgroups, any, {.single = true}, {64, 32, 4}},
+
+    // Sequences of different lengths: all programs get as much to do.
+    {warpgroups,
+     64,
+     {.without = scores, .spread = infinite, .packed = true},
+     {128, 128, 8, persistent}},
+    {warpgroups,
+     128,
+     {.without = blocks, .spread = infinite, .packed = true},
+     {128, 128, 8, persistent}},
+    {warpgroups,
+     any,
+     {.without = blocks, .spread = 1024, .packed = true},
+     {128, 64, 8, persistent}},
 
     // Rows that see many keys: one block of 160 keys beats two blocks of 96.
     {warpgroups, 64, {.without = scores, .keys = 2048, .spread = 2048}, {128, 160, 8, persistent}},
@@ -161,6 +177,7 @@ struct Situation {
   double keys = 0;        // that a row of scores sees, in the mean
   bool single = false;    // one warpgroup for each program, not two that share keys
   bool spread = false;    // persistent programs would all take as long, and do more than one block
+  bool packed = false;    // the mean of sequences that are packed
   bool unordered = false; // dq may be summed in any order, and there is enough to do
 };
 
@@ -185,7 +202,7 @@ double keysSeen(const Situation &situation, const Invocation &call) {
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
   // Of packed sequences, many of these would be shorter than a block of two warpgroups.
-  situation.single = call.extents.contains("Tq") && situation.queries < (narrow ? 2048 : 1024);
+  situation.single = situation.packed && situation.queries < (narrow ? 2048 : 224);
   if (situation.single)
     return;
   const std::int64_t queries = situation.queries,
@@ -198,8 +215,10 @@ void lookAtBlocks(Situation &situation, const Invocation &call, const std::strin
   if (situation.single)
     return;
   situation.keys = keysSeen(situation, call);
-  // Causal blocks are as long in pairs.
-  situation.spread = count > units && (!causal || heads % 2 == 0);
+  // Causal blocks are as long in pairs: of any two heads of a batch, of a packed sequence.
+  situation.spread = count > units &&
+                     (!causal || (situation.packed ? call.extent("Hq") : heads) % 2 == 0) &&
+                     (!situation.packed || call.extent("B") <= mostPlannedSequences);
 }
 
 // Whether programs for dk and dv may add to the same rows of dq: five products in place of seven.
@@ -232,7 +251,8 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
   const Invocation call = units == warpgroups ? asBatch(given) : given;
   Situation situation{.units = units,
                       .width = std::max(call.extent("D"), call.extent("Dv")),
-                      .queries = extentOr0(call, "Sq")};
+                      .queries = extentOr0(call, "Sq"),
+                      .packed = call.extents.contains("Tq")};
   const std::pair<const char *, Option> names[] = {
       {"bias", bias}, {"mask", mask}, {"softcap", softcap}, {"dropout", dropout}};
   for (const auto &[name, option] : names)
@@ -246,10 +266,8 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
     situation.keys = keysSeen(situation, call);
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
-  if (units == warpgroups && call.extents.contains("Tq")) {
-    situation.spread = false; // programs end with their block
+  if (units == warpgroups && situation.packed)
     leaveRegisters(situation, pass);
-  }
   return situation;
 }
 
@@ -260,7 +278,8 @@ bool fits(const Row &row, const Situation &situation) {
          situation.queries >= when.queries && situation.keys >= when.keys &&
          situation.keys <= when.keysUpTo &&
          (!when.spread || (situation.spread && situation.keys <= when.spread)) &&
-         (situation.single || !when.single) && (situation.unordered || !when.unordered);
+         (situation.single || !when.single) && (situation.packed || !when.packed) &&
+         (situation.unordered || !when.unordered);
 }
 
 } // namespace

@@ -32,7 +32,7 @@ struct Conditions {
   std::int64_t queries = 0;       // at least
   double keys = 0, keysUpTo = std::numeric_limits<double>::infinity();
   double spread = 0; // so many keys at most, and the call is spread
-  bool single = false, unordered = false;
+  bool single = false, packed = false, unordered = false;
 };
 
 // m queries and n keys: the forward pass and dq hold the queries, dk and dv the keys.

@@ -24,6 +24,22 @@ inline Tokens tokensOf(const View<const std::int32_t, 1> &starts, const Int &s, 
   return {first, maximum(0, start(s + 1) - first)};
 }
 
+// The last of `count` numbers that ascend whose value is not behind `place`, 0 if none is.
+template <class Value> Int lastNotBehind(const Int &count, const Int &place, Value &&value) {
+  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
+  Int halvings = 0;
+  for (int bit = 0; bit < 30; ++bit)
+    halvings += where(count > (1 << bit), 1, 0);
+  Int last = 0, end = maximum(count, 1);
+  for ([[maybe_unused]] auto halving : range(0, halvings)) {
+    const Int middle = (last + end) / 2;
+    const Bool isBehind = value(middle) > place;
+    end = where(isBehind, middle, end);
+    last = where(isBehind, last, middle);
+  }
+  return last;
+}
+
 // Blocks of `size` rows, `rows` of which are of one token, are counted through all sequences, each
 // of which begins a new one: those of sequence s have the numbers from starts[s] * rows / size + s
 // on, as many as it needs or one more, wherever it begins.
@@ -41,17 +57,7 @@ inline PackedBlock packedBlock(const View<const std::int32_t, 1> &starts, const 
     // All rows may be more than 32 bits hold.
     return token / size * rows + token % size * rows / size + s;
   };
-  // By halves, which scalars do: where a tile is reduced for it, no producer partition can copy.
-  Int halvings = 0;
-  for (int bit = 0; bit < 30; ++bit)
-    halvings += where(sequences > (1 << bit), 1, 0);
-  Int sequence = 0, end = maximum(sequences, 1);
-  for ([[maybe_unused]] auto halving : range(0, halvings)) {
-    const Int middle = (sequence + end) / 2;
-    const Bool isBehind = firstBlock(middle) > program;
-    end = where(isBehind, middle, end);
-    sequence = where(isBehind, sequence, middle);
-  }
+  const Int sequence = lastNotBehind(sequences, program, firstBlock);
   const Int block = program - firstBlock(sequence);
   return {sequence, block,
           block >= 0 && block * size / rows < tokensOf(starts, sequence, total).length};

@@ -1,16 +1,24 @@
 // Losses of rows as one number, and each row's share in a mean, for the kernels whose losses are
 // cross entropies.
 #pragma once
+#include "kernels/blocks/RowBlocks.h"
+#include <algorithm>
 #include <sectile/sectile.h>
 
 namespace sectile {
 
 struct MeanConfig {
-  bool mean = true;             // else the sum
-  bool ofNoneIsZero = false;    // a mean of no rows is 0, not NaN
-  int block = 4096, warps = 16; // one program: many loads in flight
+  bool mean = true;                         // else the sum
+  bool ofNoneIsZero = false;                // a mean of no rows is 0, not NaN
+  int block = 4096, unroll = 4, warps = 16; // one program: many loads in flight
 };
-SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, warps)
+SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, unroll, warps)
+
+// To count targets alone leaves registers for all that are in flight.
+inline MeanConfig countConfig(std::int64_t rows, bool ofNoneIsZero = false) {
+  const std::int64_t block = std::clamp<std::int64_t>(powerAtLeast(rows), 512, 16384);
+  return {.ofNoneIsZero = ofNoneIsZero, .block = static_cast<int>(block), .unroll = 1};
+}
 
 // One for each target of a block that counts.
 template <class Target>
@@ -27,7 +35,7 @@ Float countedTargets(const View<const Target, 1> &targets, const Tile<std::int64
                      const MeanConfig &config) {
   const int block = config.block;
   auto count = zeros<std::int32_t>(block);
-  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = 4}))
+  for (auto step : range(0, cdiv(targets.extent(0), block), {.unroll = config.unroll}))
     count += countsOf(targets, ignored, step, block);
   const auto all = cast<float>(sum(count, 0));
   return config.ofNoneIsZero ? maximum(all, 1.0f) : all;
@@ -52,7 +60,7 @@ inline const Kernel crossEntropyMean{
         count = countedTargets(targets, ignored, config);
       wait_dependencies(); // the losses are there now
       auto total = zeros<float>(config.block);
-      for (auto step : range(0, cdiv(losses.extent(0), config.block), {.unroll = 4}))
+      for (auto step : range(0, cdiv(losses.extent(0), config.block), {.unroll = config.unroll}))
         total += losses.tile(config.block).load(step);
       Float result = sum(total, 0);
       if (config.mean)

@@ -257,7 +257,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       return "the kernel may write what it reads";
     if (load.getType().getRank() != 2)
       return "it has not two dimensions";
-    std::string why = whyNoTensorBlock(*blockOf(load), nullptr, contiguity);
+    std::string why = whyNoTensorBlock(*blockOf(load), contiguity);
     if (!why.empty())
       return why;
     const unsigned dense = *denseDimension(madeView(load.getView()));

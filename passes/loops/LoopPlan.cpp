@@ -82,7 +82,7 @@ std::string whyNotByEngine(Operation *op, Value tile, const ContiguityAnalysis &
     return "it has a hint for the cache";
   if (mayBeWrittenBefore(load, addresses))
     return "the kernel may write it before";
-  std::string why = whyNoTensorBlock(*blockOf(load), loop, contiguity);
+  std::string why = whyNoTensorBlock(*blockOf(load), contiguity);
   if (!why.empty())
     return why;
   if (std::string none = whyNoBoxes(tileType(tile), denseAxis(load, tile)); !none.empty())

@@ -29,12 +29,12 @@ Value given(Value value) {
 }
 
 /// The address of a view of one matrix of many: an argument, and in each dimension that the view
-/// has not itself where the matrix lies (32 bits, not negative), and that dimension's stride.
+/// has not itself where the matrix lies (32 bits), and that dimension's stride.
 struct ViewOrigin {
   Value base;
   SmallVector<Value> coordinates, strides;
 };
-std::optional<ViewOrigin> originOf(Value address, const ContiguityAnalysis &contiguity) {
+std::optional<ViewOrigin> originOfView(Value address) {
   ViewOrigin origin;
   while (auto add = address.getDefiningOp<tile::AddPtrOp>()) {
     auto step = add.getOffset().getDefiningOp<arith::MulIOp>();
@@ -46,8 +46,7 @@ std::optional<ViewOrigin> originOf(Value address, const ContiguityAnalysis &cont
       stride = given(step.getLhs());
     }
     auto wide = coordinate.getDefiningOp<arith::ExtSIOp>();
-    if (!stride || !wide || !wide.getIn().getType().isInteger(32) ||
-        !contiguity[wide.getIn()].place.isNonNegative())
+    if (!stride || !wide || !wide.getIn().getType().isInteger(32))
       return std::nullopt;
     origin.coordinates.push_back(wide.getIn());
     origin.strides.push_back(stride);
@@ -90,7 +89,7 @@ bool isRestOfExtent(Value length, Value begin, const ContiguityAnalysis &contigu
 
 /// Why the engine cannot end a view where the kernel says; empty when it can, or the launch knows
 /// where it ends.
-std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrigin &origin,
+std::string whyNoSegment(const ViewBlock &block, const ViewOrigin &origin,
                          const ContiguityAnalysis &contiguity) {
   tile::MakeViewOp view = block.view;
   std::optional<unsigned> dim = computedDimension(view);
@@ -104,17 +103,12 @@ std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrig
   const Interval lengths = contiguity[length].place;
   if (!length.getType().isInteger(32) || lengths.high >= cta::TensorMap::segmentRows)
     return "the extent that the kernel computes is not known to be below 2^30";
-  auto isInvariant = [&](Value value) { return !loop || loop.isDefinedOutsideOfLoop(value); };
-  bool isKnownAhead = isInvariant(length);
   if (std::optional<unsigned> step = stepAlong(view, *dim, origin)) {
     Value begin = origin.coordinates[*step];
-    isKnownAhead &= isInvariant(begin);
     if (contiguity[begin].place.high + lengths.high >= cta::TensorMap::unbounded &&
         !isRestOfExtent(length, begin, contiguity))
       return "the end that the kernel computes is not known to have 31 bits";
   }
-  if (!isKnownAhead)
-    return "the loop computes the extent of its view";
   const Contiguity &row = contiguity[block.offsets[*dim]];
   if (!row.place.isNonNegative() && row.dims[0].divisibility % block.shape()[*dim])
     return "its block may begin below the view, and end in it";
@@ -128,35 +122,38 @@ std::string whyNoSegment(const ViewBlock &block, scf::ForOp loop, const ViewOrig
 /// are not: the row is counted from where it is `length` below the end of a dimension of 2^30 rows.
 /// Two dimensions more, of one position each, take the address back: the segment's end, and 2^30
 /// rows less, which no coordinate can say. So that one's stride is 2^34 bytes less a row's, as 2^30
-/// times 2^34 is nothing to an address of 64 bits.
+/// times 2^34 is nothing to an address of 64 bits. Coordinates follow from the view, which a loop
+/// may make anew in each iteration; strides follow from arguments and come where `builder` is.
 TensorBlock::Segment cutSegment(OpBuilder &builder, const ViewBlock &block, unsigned dim,
                                 ViewOrigin &origin, const ContiguityAnalysis &contiguity) {
   tile::MakeViewOp view = block.view;
   const Location loc = view.getLoc();
-  auto number = [&](int64_t value, unsigned bits) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, value, bits);
+  OpBuilder atView(view);
+  auto coordinate = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(atView, loc, value, 32);
+  };
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantIntOp::create(builder, loc, value, 64);
   };
   Value length = view.getExtents()[dim], stride = given(view.getStrides()[dim]);
   if (!contiguity[length].place.isNonNegative())
-    length = arith::MaxSIOp::create(builder, loc, length, number(0, 32));
+    length = arith::MaxSIOp::create(atView, loc, length, coordinate(0));
   if (std::optional<unsigned> step = stepAlong(view, dim, origin)) {
     Value &begin = origin.coordinates[*step];
-    begin = arith::AddIOp::create(builder, loc, begin, length);
+    begin = arith::AddIOp::create(atView, loc, begin, length);
   } else {
     origin.coordinates.push_back(length);
     origin.strides.push_back(stride);
   }
   Value wide = stride;
   if (std::optional<int64_t> constant = constantInt(stride))
-    wide = number(*constant, 64);
+    wide = number(*constant);
   else if (!stride.getType().isInteger(64))
     wide = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), stride);
-  origin.coordinates.push_back(number(cta::TensorMap::segmentRows, 32));
+  origin.coordinates.push_back(coordinate(cta::TensorMap::segmentRows));
   origin.strides.push_back(arith::SubIOp::create(
-      builder, loc, number(cta::TensorMap::vanishingStride / cta::elementBytes(block.tile), 64),
-      wide));
-  Value first =
-      arith::SubIOp::create(builder, loc, number(cta::TensorMap::segmentRows, 32), length);
+      builder, loc, number(cta::TensorMap::vanishingStride / cta::elementBytes(block.tile)), wide));
+  Value first = arith::SubIOp::create(atView, loc, coordinate(cta::TensorMap::segmentRows), length);
   const Interval rows = contiguity[block.offsets[dim]].place;
   return {dim, first, !rows.isNonNegative() || rows.high >= cta::TensorMap::segmentRows};
 }
@@ -250,8 +247,7 @@ bool isSharedInCluster(tile::LoadBlockOp load, Operation *copy, const TensorBloc
 }
 
 // CUDA driver API, cuTensorMapEncodeTiled.
-std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
-                             const ContiguityAnalysis &contiguity) {
+std::string whyNoTensorBlock(const ViewBlock &block, const ContiguityAnalysis &contiguity) {
   constexpr int64_t mostStride = int64_t(1) << 40, mostExtent = int64_t(1) << 32;
   constexpr int64_t mostOfBox = 256;
   const unsigned rank = block.tile.getRank();
@@ -260,9 +256,12 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
   const BlockContiguity known = block.contiguity(contiguity);
   const int64_t bytes = cta::elementBytes(block.tile);
   tile::MakeViewOp view = block.view;
-  std::optional<ViewOrigin> origin = originOf(view.getPtr(), contiguity);
+  std::optional<ViewOrigin> origin = originOfView(view.getPtr());
   if (!origin || !llvm::all_of(view.getStrides(), given))
     return "its view is not of arguments alone";
+  for (Value coordinate : origin->coordinates)
+    if (!contiguity[coordinate].place.isNonNegative())
+      return "its view is not known to begin at or after its argument";
   unsigned dimensions = origin->strides.size() + rank;
   if (std::optional<unsigned> dim = computedDimension(view); dim && rank > 2)
     return "the kernel computes an extent of its view, and its block has more than two dimensions";
@@ -270,7 +269,7 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
     dimensions += stepAlong(view, *dim, *origin) ? 1 : 2;
   if (dimensions > cta::TensorMap::mostDimensions)
     return "its argument has too many dimensions";
-  if (std::string why = whyNoSegment(block, loop, *origin, contiguity); !why.empty())
+  if (std::string why = whyNoSegment(block, *origin, contiguity); !why.empty())
     return why;
   if (contiguity[origin->base].dims[0].divisibility % engineGranule)
     return "its address is not known to be a multiple of 16 bytes";
@@ -305,7 +304,7 @@ std::string whyNoTensorBlock(const ViewBlock &block, scf::ForOp loop,
 }
 
 std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &contiguity) {
-  std::string why = whyNoTensorBlock(block, nullptr, contiguity);
+  std::string why = whyNoTensorBlock(block, contiguity);
   if (!why.empty())
     return why;
   const BlockContiguity known = block.contiguity(contiguity);
@@ -323,7 +322,7 @@ std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &c
 
 TensorBlock makeTensorBlock(OpBuilder &builder, const ViewBlock &block,
                             const ContiguityAnalysis &contiguity) {
-  ViewOrigin origin = *originOf(tile::MakeViewOp(block.view).getPtr(), contiguity);
+  ViewOrigin origin = *originOfView(tile::MakeViewOp(block.view).getPtr());
   TensorBlock result;
   if (std::optional<unsigned> dim = computedDimension(block.view))
     result.segment = cutSegment(builder, block, *dim, origin, contiguity);
@@ -346,7 +345,7 @@ SmallVector<Value> TensorBlock::coordinatesOf(OpBuilder &builder, Location loc, 
       row = arith::MinUIOp::create(
           builder, loc, row,
           arith::ConstantIntOp::create(builder, loc, cta::TensorMap::segmentRows - 1, 32));
-    row = arith::AddIOp::create(builder, loc, segment->first, row);
+    row = arith::AddIOp::create(builder, loc, map.lookupOrDefault(segment->first), row);
   }
   return all;
 }

@@ -36,16 +36,14 @@ struct TensorBlock {
 void moveOutsideUnless(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value inside,
                        llvm::MutableArrayRef<mlir::Value> coordinates);
 
-/// Why the copy engine cannot access a block; empty when it can. What the tensor is made of has to
-/// be known ahead of `loop`, unless that is null.
-std::string whyNoTensorBlock(const ViewBlock &block, mlir::scf::ForOp loop,
-                             const ContiguityAnalysis &contiguity);
+/// Why the copy engine cannot access a block; empty when it can.
+std::string whyNoTensorBlock(const ViewBlock &block, const ContiguityAnalysis &contiguity);
 
 /// Why the copy engine cannot store a block; empty when it can.
 std::string whyNoTensorStore(const ViewBlock &block, const ContiguityAnalysis &contiguity);
 
-/// The block as a part of a tensor, for one that whyNoTensorBlock has nothing against. New
-/// operations come where the builder is.
+/// The block as a part of a tensor, for one that whyNoTensorBlock has nothing against. The tensor
+/// follows from arguments and is made where the builder is, coordinates where the block's view is.
 TensorBlock makeTensorBlock(mlir::OpBuilder &builder, const ViewBlock &block,
                             const ContiguityAnalysis &contiguity);
 

@@ -284,8 +284,10 @@ struct Launch {
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
   const LearnedGradient *pairs = nullptr;     // the one that is written
   PageConfig pages = {};
-  AnyTensor queryStarts = {}, plan = {}, kScales = {}, vScales = {}; // of pages
-  std::int64_t queries = 1;                                          // of PagedTensors
+  AnyTensor queryStarts = {};           // of pages
+  AnyTensor plan = {};                  // of packed sequences and of pages
+  AnyTensor kScales = {}, vScales = {}; // of pages
+  std::int64_t queries = 1;             // of PagedTensors
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -313,9 +315,12 @@ Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V>
                        columns = (keys + n - 1) / n, others = ofQueries ? columns : rows;
     const ListConfig config{.m = launch.config.m, .n = launch.config.n, .ofQueries = ofQueries};
     if (packed) {
-      const auto lists = use.workspace<std::int32_t, 4>({1, heads, launch.grid.x, 1 + others});
-      use(kernelOf<MakePackedLists<V>>("flash_packed_lists"), Grid(launch.grid.x, heads),
-          visibility, lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
+      // As many blocks as there can be.
+      const std::int64_t sequences = starts.begin()[0].extent(0) - 1,
+                         blocks = sequences ? (ofQueries ? queries / m : keys / n) + sequences : 0;
+      const auto lists = use.workspace<std::int32_t, 4>({1, heads, blocks, 1 + others});
+      use(kernelOf<MakePackedLists<V>>("flash_packed_lists"), Grid(blocks, heads), visibility,
+          lists, starts.begin()[0], starts.begin()[1], queries, keys, config);
       return asLists(lists);
     }
     const std::int64_t batches = use.extent("B"), own = ofQueries ? rows : columns;
@@ -561,10 +566,10 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
        hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
         use(kernelOf<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
-            Arguments<PackedForwardTensors<E>>{use.tensor<E, 3>("q"), use.tensor<E, 3>("k"),
-                                               use.tensor<E, 3>("v"), cu_seqlens_q, cu_seqlens_k,
-                                               use.tensor<E, 3>("o"), use.tensor<float, 2>("lse"),
-                                               launch.sinks.as<const float, 2>()},
+            Arguments<PackedForwardTensors<E>>{
+                use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
+                cu_seqlens_k, use.tensor<E, 3>("o"), use.tensor<float, 2>("lse"),
+                launch.sinks.as<const float, 2>(), launch.plan.as<const std::int32_t, 2>()},
             launch.numbers, scores.operands, visibility,
             listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k}), launch.config);
       });

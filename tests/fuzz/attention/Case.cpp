@@ -134,7 +134,7 @@ void drawSchedules(Draw &draw, Case &of, bool overlaps) {
   };
   if (draw.pick(4) == 0)
     draws(of.config, "");
-  if (of.form == Form::Dense && draw.pick(5) == 0)
+  if (draw.pick(5) == 0)
     of.config.insert({{"persistent", 1}, {"programs", draw.number(1, 5)}});
   else if (of.form == Form::Dense && of.dropout == 0 && draw.pick(5) == 0)
     of.config.insert({{"packed", 1}, {"splits", draw.number(1, 4)}});

@@ -62,7 +62,9 @@ struct Entry {
   const Row *row;
 
   bool forward() const { return pass == Pass::forward; }
-  std::string kernel() const { return forward() ? "attention" : "attention_backward"; }
+  std::string kernel() const {
+    return row->when.packed ? "attention_varlen" : forward() ? "attention" : "attention_backward";
+  }
   std::string suffix() const { return forward() ? "" : pass == Pass::queryGradients ? "q" : "kv"; }
   std::string launch() const { return forward() ? kernel() : kernel() + "_" + suffix(); }
   bool wide() const { return row->units == Units::matrices32 || row->units == Units::threads32; }
@@ -123,10 +125,16 @@ std::optional<Invocation> callFor(const Entry &entry, const std::string &target,
       assignments.emplace_back(name, "0.5");
   for (std::int64_t length : {128, 256, 512, 1024, 2048, 4096})
     for (std::int64_t batches : {1, 64}) {
-      Invocation call = resolveTypical(
-          findKernel(entry.kernel()), entry.wide() ? "f32" : "f16",
-          {{"B", batches}, {"Sq", length}, {"Sk", length}, {"D", width}, {"Dv", width}},
-          assignments, inputs);
+      std::map<std::string, std::int64_t> extents{{"D", width}, {"Dv", width}};
+      if (entry.row->when.packed)
+        extents.insert({{"Tq", batches * length},
+                        {"Tk", batches * length},
+                        {"B1", batches + 1},
+                        {"Mk", batches * length}});
+      else
+        extents.insert({{"B", batches}, {"Sq", length}, {"Sk", length}});
+      Invocation call = resolveTypical(findKernel(entry.kernel()), entry.wide() ? "f32" : "f16",
+                                       extents, assignments, inputs);
       // Compiled with the scores of the options alone, which need no more than most lambdas.
       if (with & lambda)
         markLambda(call);
@@ -276,6 +284,8 @@ TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
             {{"causal", "true"}}, {});
       };
       const Invocation forward = of("attention_varlen"), backward = of("attention_varlen_backward");
+      EXPECT_EQ(ownChoice(forward, "sm_90a").at("persistent"),
+                width == 64 ? sequences == 4 : width == 128 || sequences == 16);
       // Narrow blocks that share a multiprocessor do as well.
       expect(forward, "attention_varlen", width > 64 || sequences == 4);
       expect(backward, "attention_varlen_backward_q", width > 64);

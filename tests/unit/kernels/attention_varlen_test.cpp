@@ -141,16 +141,53 @@ TEST_P(Attention, NarrowRowsByTheEngine) {
     }
 }
 
+// Few programs do one block after another, and a warp of their own copies on sm_90a. In causal
+// order each does pairs of blocks, one of each of two heads, if heads are even.
+const Config oneAfterAnother{{"m", 128},     {"n", 64},         {"warps", 8},   {"stages", 2},
+                             {"overlap", 1}, {"persistent", 1}, {"programs", 3}};
+
+TEST_P(Attention, OneBlockAfterAnother) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
+  Config config = oneAfterAnother;
+  const std::vector<std::vector<std::int32_t>> lengths{
+      {256, 128, 384}, {130, 0, 257, 1, 64, 200}, {0, 0, 5, 127, 129}, {1}, {300}, {}, {0}};
+  for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {5, 4}})
+    for (const auto &queries : lengths)
+      for (const char *causal : {"false", "true"}) {
+        config["programs"] = programs;
+        std::vector<std::int32_t> keys = queries;
+        if (keys.size() > 1)
+          std::swap(keys[0], keys[1]);
+        expectRight(device, packedSound({"attention_varlen",
+                                         {{"Hq", heads}, {"Hkv", 1}, {"D", 16}, {"Dv", 16}},
+                                         {{"causal", causal}},
+                                         {},
+                                         heads == 3 ? "bf16" : "f16",
+                                         config},
+                                        queries, keys));
+      }
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    KernelCase test{
+        "attention_varlen", {{"Hq", 4}, {"Mk", 200}}, feature.options, feature.with, "f16",
+        oneAfterAnother};
+    test.extents.insert(feature.extents.begin(), feature.extents.end());
+    expectRight(device, packedSound(test, {130, 0, 64, 140}, {150, 9, 0, 200}));
+  }
+}
+
 // Every other sequence is NaN. No product of another one may see that: not even a zero times it.
 TEST_P(Attention, SequencesDoNotReadEachOther) {
   const std::vector<std::int32_t> lengths{1, 64, 0, 63, 65, 65, 3, 64, 63, 0, 1, 130, 66, 2};
-  for (const char *causal : {"false", "true"}) {
+  for (auto [causal, chosen] : {std::pair{"false", Config()},
+                                {"true", Config()},
+                                {"false", oneAfterAnother},
+                                {"true", oneAfterAnother}}) {
     const KernelCase test =
         packed({"attention_varlen", {}, {{"causal", causal}}, {}, "f16"}, lengths, lengths);
     const Invocation call = resolveCase(test);
     std::vector<HostArray> inputs = sampleInputs(call, 1);
     test.prepare(call, inputs);
-    const Config config = completeConfig(call, device.target(), {});
+    const Config config = completeConfig(call, device.target(), chosen);
     const HostArray expected = execute(device, call, config, inputs).outputs[0];
     constexpr unsigned char ofNaN = 0x7e; // both bytes of it
     const auto rows = [&](HostArray &array, std::size_t sequence) {
@@ -169,7 +206,8 @@ TEST_P(Attention, SequencesDoNotReadEachOther) {
       HostArray found = execute(device, call, config, poisoned).outputs[0], right = expected;
       for (std::size_t sequence = clean; sequence < lengths.size(); sequence += 2)
         EXPECT_TRUE(std::ranges::equal(rows(found, sequence), rows(right, sequence)))
-            << "sequence " << sequence << ", causal " << causal;
+            << "sequence " << sequence << ", causal " << causal << ", "
+            << (chosen.empty() ? "a program each" : "one after another");
     }
   }
 }

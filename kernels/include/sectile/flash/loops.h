@@ -149,16 +149,20 @@ void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tens
                         const View<float, 4> &gradient, const ScoreRules &rules);
 
 // Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
-// without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts.
+// without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts,
+// or forward where config.persistent one after another of those that a plan orders: row i of it has
+// the number of the sequence that comes i-th and how many blocks of config.m those before it have,
+// the row after the last how many all have.
 template <class T> struct PackedForwardTensors {
   View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
   View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
   View<T, 3> o;                                       // [Tq, Hq, Dv]
   View<float, 2> lse;                                 // [Hq, Tq]
   View<const float, 2> sinks;                         // [Hq, R]
+  View<const std::int32_t, 2> plan;                   // [B + 1, 2]
 };
 template <class T>
-SECTILE_STRUCT(PackedForwardTensors<T>, q, k, v, queryStarts, keyStarts, o, lse, sinks)
+SECTILE_STRUCT(PackedForwardTensors<T>, q, k, v, queryStarts, keyStarts, o, lse, sinks, plan)
 template <class T>
 struct PackedBackwardTensors {
   View<const T, 3> q, k, v;
