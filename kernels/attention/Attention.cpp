@@ -124,6 +124,7 @@ KernelSpec sectile::attentionSpec() {
        {"splits", "parts of the keys, each with programs of its own, where packed"}});
   spec.defaults = defaultsFor;
   spec.spaces.front().axes.push_back({"splits", {1, 2, 4, 8, 16, 32}});
+  spec.spaces.front().part = "attention, attention_packed";
   spec.apply = [](Use &use) {
     launchAttention(use, AttentionNumbers(use.call), AttentionTensors(use));
   };

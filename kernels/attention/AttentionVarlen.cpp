@@ -216,6 +216,7 @@ KernelSpec sectile::attentionVarlenSpec() {
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
   addPersistentPrograms(spec);
+  spec.spaces.front().part = "attention_varlen";
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
                   {"Dv", 64},   {"B1", 9},    {"Mk", 2048}, {"R", 1}};

@@ -4,6 +4,7 @@
 #include "kernels/calls/Workspace.h"
 #include "runtime/LaunchAccess.h"
 #include <algorithm>
+#include <ranges>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -18,17 +19,24 @@ Shape sectile::stridesOf(const TensorType &type) {
   return strides;
 }
 
-const detail::BoundLaunch *BoundKernel::find(std::string_view name) const {
-  for (const detail::BoundLaunch &launch : launches)
-    if (name.empty() || launch.kernel->name() == name)
-      return &launch;
-  return nullptr;
+const detail::BoundLaunch *BoundKernel::find(std::string_view names) const {
+  if (names.empty())
+    return launches.size() == 1 ? &launches.front() : nullptr;
+  const auto isNamed = [&](std::string_view name) {
+    return std::ranges::any_of(std::views::split(names, std::string_view(", ")),
+                               [&](const auto &one) { return std::ranges::equal(one, name); });
+  };
+  const auto found = std::ranges::find_if(
+      launches, [&](const detail::BoundLaunch &launch) { return isNamed(launch.kernel->name()); });
+  return found == launches.end() ? nullptr : &*found;
 }
 
-const detail::BoundLaunch &BoundKernel::part(std::string_view name) const {
-  if (const detail::BoundLaunch *launch = find(name))
+const detail::BoundLaunch &BoundKernel::part(std::string_view names) const {
+  if (const detail::BoundLaunch *launch = find(names))
     return *launch;
-  throw std::logic_error("there is no launch " + std::string(name));
+  throw std::logic_error(names.empty()
+                             ? "there is not one launch, but " + std::to_string(launches.size())
+                             : "there is no launch " + std::string(names));
 }
 
 Invocation sectile::callOn(const KernelSpec &kernel, const NamedTensors &inputs,

@@ -11,9 +11,9 @@ struct BoundKernel {
   std::vector<detail::BoundLaunch> launches;
   std::vector<detail::Memory> workspaces;
 
-  // The launch of this name; the only one where the name is empty.
-  const detail::BoundLaunch *find(std::string_view name) const; // none: null
-  const detail::BoundLaunch &part(std::string_view name) const;
+  // The first launch of one of these names, "a, b"; where there are none, the only launch.
+  const detail::BoundLaunch *find(std::string_view names) const; // none: null
+  const detail::BoundLaunch &part(std::string_view names) const;
 };
 
 // `memory` is that of all arguments, in order; it may be none where nothing is run. Where arguments

@@ -200,7 +200,8 @@ KernelSpec sectile::moePermuteSpec() {
                   {"warps", std::clamp<std::int64_t>(block / warpSize(target) / 4, 1, 8)}};
   };
   spec.spaces = {
-      {.axes = {{"block", {64, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
+      {.part = "moe_permute, moe_permute_put",
+       .axes = {{"block", {64, 256, 512, 1024, 2048, 4096}}, {"warps", {1, 2, 4, 8}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t block = config.at("block"),
                             threads = config.at("warps") * warpSize(target);

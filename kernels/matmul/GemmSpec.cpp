@@ -259,7 +259,8 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
         return suitsWarpgroups(call, target, liesAlongK(call) || config.at("copy_first"));
       },
       shapeOf);
-  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128, 256}},
+  spec.spaces = {{.part = spec.name,
+                  .axes = {{"m", {16, 32, 64, 128, 256}},
                            {"n", {32, 64, 96, 128, 160, 192, 224, 256}},
                            {"k", {16, 32, 64, 128, 256}},
                            {"warps", {4, 8}},

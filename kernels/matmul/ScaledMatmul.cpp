@@ -176,7 +176,8 @@ KernelSpec sectile::scaledMatmulSpec() {
   };
   // Two sets of sums: those of a block and those of all.
   spec.spaces = {
-      {.axes = {{"m", {32, 64, 128}},
+      {.part = "scaled_matmul",
+       .axes = {{"m", {32, 64, 128}},
                 {"n", {32, 64, 128}},
                 {"k", {32, 64, 128}},
                 {"warps", {4, 8}},

@@ -261,7 +261,8 @@ KernelSpec specOf(const char *name, const char *summary, const std::vector<Argum
   spec.check = checkBlock;
   spec.reference = quantizeReference;
   spec.defaults = defaultsOf;
-  spec.spaces = {{.axes = {{"rows", {1, 2, 4, 8, 16, 32, 64, 128}},
+  spec.spaces = {{.part = "quantize, quantize_all",
+                  .axes = {{"rows", {1, 2, 4, 8, 16, 32, 64, 128}},
                            {"columns", rowBlocks()},
                            {"warps", {1, 2, 4, 8, 16}}},
                   .where = isWorthTrying}};

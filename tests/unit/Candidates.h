@@ -33,9 +33,11 @@ struct Candidate {
 inline Candidate candidateOf(const Invocation &call, const SearchSpace &space,
                              const Config &config) {
   const BoundKernel bound = bindKernel(call, config);
-  return {call.kernel->name + (space.part.empty() ? "" : ", " + space.part) + " " +
+  const detail::BoundLaunch &launch = bound.part(space.part);
+  const std::string name(launch.kernel->name());
+  return {call.kernel->name + (name == call.kernel->name ? "" : ", " + name) + " " +
               describe(*call.kernel, config),
-          bound.part(space.part)};
+          launch};
 }
 
 /// `count` of this space, evenly from all of it; `shift` says which.
@@ -54,13 +56,12 @@ inline std::vector<Candidate> someOf(const Invocation &call, const SearchSpace &
 /// The launches that no space is for, each kernel once.
 inline std::vector<Candidate> othersOf(const Invocation &call, const std::string &target) {
   std::set<std::string_view> known;
+  const BoundKernel bound = bindKernel(call, call.kernel->defaults(call, target));
   for (const SearchSpace &space : call.kernel->spaces)
-    known.insert(space.part);
+    if (const detail::BoundLaunch *tuned = bound.find(space.part))
+      known.insert(tuned->kernel->name());
   std::vector<Candidate> candidates;
-  if (known.contains("")) // it has one launch
-    return candidates;
-  for (const detail::BoundLaunch &launch :
-       bindKernel(call, call.kernel->defaults(call, target)).launches)
+  for (const detail::BoundLaunch &launch : bound.launches)
     if (known.insert(launch.kernel->name()).second)
       candidates.push_back({call.kernel->name + ", " + std::string(launch.kernel->name()), launch});
   return candidates;

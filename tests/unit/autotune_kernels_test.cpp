@@ -33,6 +33,56 @@ TEST(AutotuneKernels, CandidatesDifferAndBeginWithTheKernelsOwnChoice) {
   }
 }
 
+// Of calls with launches beside the one that is tuned, as copies of operands before it.
+std::vector<Invocation> callsOf(const KernelSpec &kernel) {
+  std::vector<Invocation> calls{resolveTypical(kernel, "", {}, test::allLaunches(kernel)),
+                                resolveTypical(kernel, "", kernel.small, test::allLaunches(kernel))};
+  const auto add = [&](std::string_view dtype, std::map<std::string, std::int64_t> extents,
+                       const Assignments &options = {}) {
+    calls.push_back(resolveTypical(kernel, dtype, std::move(extents), options));
+  };
+  if (kernel.name == "scaled_matmul")
+    add("", {}, {{"trans_b", "false"}});
+  if (kernel.name == "matmul" || kernel.name == "batched_matmul")
+    add("f16", {{"M", 512}, {"N", 4096}, {"K", 1023}});
+  if (kernel.name == "moe_permute")
+    add("", {{"T", 16384}, {"k", 8}}, {{"count", "128"}});
+  if (kernel.name == "quantize")
+    add("", {{"M", 8192}, {"K", 7168}}, {{"granularity", "tensor"}});
+  if (kernel.name == "attention" || kernel.name == "rope_attention")
+    add("f16", {{"Hkv", 2}, {"Sq", 4}, {"Sk", 8192}, {"D", 128}});
+  if (kernel.name == "attention_varlen")
+    add("f16", {{"Tq", 16384}, {"Tk", 16384}, {"D", 128}, {"Dv", 128}});
+  return calls;
+}
+
+TEST(AutotuneKernels, TheTunedLaunchIsTheOneThatConfigurationsChange) {
+  for (const KernelSpec &kernel : kernelRegistry())
+    for (const Invocation &call : callsOf(kernel)) {
+      bool finds = false;
+      for (const SearchSpace &space : kernel.spaces) {
+        SCOPED_TRACE(kernel.name + " " + space.part);
+        const std::vector<Config> configs = candidatesFor(call, space, "sm_90a");
+        const auto describeLaunch = [&](const Config &config) -> std::optional<std::string> {
+          const BoundKernel bound = bindKernel(call, config);
+          const detail::BoundLaunch *launch = bound.find(space.part);
+          if (!launch)
+            return {};
+          return launch->describeConfig(launch->config.get()) + std::to_string(launch->grid.x);
+        };
+        const std::optional<std::string> own = describeLaunch(configs.front());
+        if (!own)
+          continue;
+        finds = true;
+        EXPECT_TRUE(std::any_of(configs.begin() + 1, configs.end(), [&](const Config &config) {
+          return describeLaunch(config) != own;
+        }));
+      }
+      EXPECT_TRUE(finds) << kernel.name << " has no launch to tune among "
+                         << bindKernel(call, kernel.defaults(call, "sm_90a")).launches.size();
+    }
+}
+
 TEST(AutotuneKernels, EachIsTunedAndFound) {
   const Device device = Device::open("virtual:sm_90a");
   AutotuneOptions options;

@@ -154,7 +154,9 @@ public:
 // call that would take a configuration measured on another call: where a configuration is right
 // only for some extents, such as a block that must hold a whole row, the predicate must say so.
 struct SearchSpace {
-  std::string part = ""; // the sc::Kernel whose launch is tuned, if the kernel has several launches
+  // The sc::Kernel whose launch is tuned, where calls have several launches; of calls that launch
+  // one or another of some, all their names: "sum, sum_in_parts". Others have nothing to tune.
+  std::string part = "";
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> axes;
   std::function<bool(const Invocation &, const std::string &target, const ConfigValues &)> where =
       nullptr;
