@@ -98,14 +98,6 @@ private:
   SmallVector<Block *> blocks;
 };
 
-/// Whether a body's variables are the same after both traces of it.
-bool sameValues(const SameCode &same, ArrayRef<mlir::Value> first, ArrayRef<mlir::Value> second) {
-  return llvm::all_of(llvm::zip_equal(first, second), [&](auto pair) {
-    auto [a, b] = pair;
-    return a && b ? same.compare(a, b) : !a && !b;
-  });
-}
-
 TracedBranch::Outcome outcomeOf(mlir::Value value, const Trace::Frame &frame) {
   using Kind = TracedBranch::Outcome::Kind;
   for (auto [number, entry] : llvm::enumerate(frame.entries))
@@ -322,10 +314,10 @@ void whileLoop(const Callback &condition, const Value &holds, const Callback &bo
     --trace.repeats;
     SameCode same;
     const bool isSame = same.compare(*traced.before, *again.before) &&
-                        same.compare(traced.holds, again.holds) &&
-                        sameValues(same, traced.afterCondition, again.afterCondition) &&
+                        same.compare(ArrayRef(traced.holds), ArrayRef(again.holds)) &&
+                        same.compare(traced.afterCondition, again.afterCondition) &&
                         same.compare(*traced.after, *again.after) &&
-                        sameValues(same, traced.afterBody, again.afterBody);
+                        same.compare(traced.afterBody, again.afterBody);
     noteTraces(trace, isSame, same, where, "this loop");
     trace.resume(frame, traced.afterBody, {again.before, again.after});
   }
@@ -491,8 +483,8 @@ void Range::State::compareTraces() {
   isRepeating = false;
   Block &first = frame.region->front(), &second = frame.region->back();
   detail::SameCode same;
-  const bool isSame = same.compare(first, second) &&
-                      detail::sameValues(same, afterFirst, detail::valuesNow(*trace, frame));
+  const bool isSame =
+      same.compare(first, second) && same.compare(afterFirst, detail::valuesNow(*trace, frame));
   detail::noteTraces(*trace, isSame, same, where, "this loop");
   trace->resume(frame, afterFirst, {&second});
   trace->builder.setInsertionPointToEnd(&first);

@@ -185,14 +185,12 @@ Kind commonKind(ArrayRef<const Operand *> operands) {
 mlir::Type commonElement(Trace &trace, Kind kind, ArrayRef<const Operand *> operands) {
   if (kind != Kind::index)
     return elementTypeOf(trace, kind);
-  unsigned width = 32;
+  unsigned width = trace.indexWidth;
   for (const Operand *operand : operands) {
     mlir::Type type =
         operand->value ? getElementTypeOrSelf(trace.get(*operand->value, operand->where).getType())
                        : literalType(trace, operand->literal, kind);
-    // A literal alone does not make an index wide, unless it is too large.
-    if (operand->value || trace.indexWidth == 32)
-      width = std::max(width, type.getIntOrFloatBitWidth());
+    width = std::max(width, type.getIntOrFloatBitWidth());
   }
   return trace.builder.getIntegerType(width);
 }

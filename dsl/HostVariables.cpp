@@ -1,10 +1,11 @@
 // Variables of the host that bodies change. A body is traced once, so `++n` on a C++ int happens
 // once, however often its loop runs, and whether its branch is taken or not.
 //
-// Two more traces find what changes the code's numbers. One traces the bodies of loops and
-// functions twice: each has to build the same code again, and so has all that follows. The other
-// leaves the bodies of branches out: what follows has to stay as it is. C++ would do the same with
-// real loops and branches, so a body that changes nothing but traced values passes.
+// Two more traces find what changes the code's numbers, or the values that it uses. One traces the
+// bodies of loops and functions twice: each has to build the same code again, and so has all that
+// follows. The other leaves the bodies of branches out: what follows has to stay as it is. C++
+// would do the same with real loops and branches, so a body that changes nothing but traced values
+// passes.
 //
 // A kernel whose operations differ is not judged: the host may draw them at random, as fuzzers do.
 #include "dsl/SameCode.h"
@@ -26,6 +27,13 @@ void noteTraces(Trace &trace, bool isSame, const SameCode &compared, Location wh
             " builds other code when it is traced again: it changes a C++ variable that it "
             "depends on, and as a body is traced once, the variable changes once, not in "
             "each iteration; make it a traced value, as in sc::Int n = 0");
+  if (isSame && compared.otherValues && !functions.otherVariables)
+    functions.otherVariables.emplace(
+        where.file_name(), where.line(),
+        "the body of " + what.str() +
+            " uses other variables when it is traced again: it changes a C++ pointer, index or "
+            "container that it finds them by, and as a body is traced once, that happens once, "
+            "not in each iteration; exchange the traced values, as in std::swap(*a, *b)");
 }
 
 static func::FuncOp kernelOf(ModuleOp module) {
@@ -33,17 +41,20 @@ static func::FuncOp kernelOf(ModuleOp module) {
                         [](func::FuncOp function) { return !function.isPrivate(); });
 }
 
-/// Throws at the first operation of other numbers, unless the kernel is not judged.
+/// Throws at the first operation of other numbers or values, unless the kernel is not judged.
 static void compareKernels(const TracedFunctions &functions, ModuleOp traced, ModuleOp other,
                            Location where, const Twine &message) {
+  if (!functions.isNotJudged && functions.otherVariables)
+    throw *functions.otherVariables;
   SameCode same;
   if (functions.isNotJudged || !same.compare(kernelOf(traced).getBody(), kernelOf(other).getBody()))
     return;
   if (functions.hostVariable)
     throw *functions.hostVariable;
-  if (!same.otherNumbers)
+  Operation *culprit = same.otherNumbers ? same.otherNumbers : same.otherOperands;
+  if (!culprit)
     return;
-  if (auto line = same.otherNumbers->getLoc()->findInstanceOf<FileLineColLoc>())
+  if (auto line = culprit->getLoc()->findInstanceOf<FileLineColLoc>())
     throw CompileError(line.getFilename().str(), line.getLine(), message.str());
   fail(where, message);
 }
@@ -60,6 +71,8 @@ static OwningOpRef<ModuleOp> traceOtherwise(TracedFunctions &functions, const Ke
       return {};
     if (functions.hostVariable)
       throw *functions.hostVariable;
+    if (functions.otherVariables)
+      throw *functions.otherVariables;
     throw CompileError(error.file(), error.line(),
                        "a body changes a C++ variable that this line depends on: a body is traced "
                        "once, and when it is traced again or left out, " +

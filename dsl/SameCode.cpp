@@ -6,17 +6,19 @@ using namespace mlir;
 
 namespace sectile::detail {
 
-bool SameCode::compare(mlir::Value a, mlir::Value b) const {
+bool SameCode::isSame(mlir::Value a, mlir::Value b) const {
   auto found = map.find(a);
   return found != map.end() ? found->second == b : a == b;
 }
 
+static bool isSameButForExtents(Type left, Type right) {
+  auto x = dyn_cast<RankedTensorType>(left), y = dyn_cast<RankedTensorType>(right);
+  return left == right ||
+         (x && y && x.getRank() == y.getRank() && x.getElementType() == y.getElementType());
+}
+
 static bool sameButForExtents(TypeRange a, TypeRange b) {
-  return llvm::all_of_zip(a, b, [](Type left, Type right) {
-    auto x = dyn_cast<RankedTensorType>(left), y = dyn_cast<RankedTensorType>(right);
-    return left == right ||
-           (x && y && x.getRank() == y.getRank() && x.getElementType() == y.getElementType());
-  });
+  return llvm::all_of_zip(a, b, isSameButForExtents);
 }
 
 /// The attributes that say what an operation computes: dots in flight are numbered as they are
@@ -31,9 +33,15 @@ bool SameCode::compare(Operation &a, Operation &b) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||
       !sameButForExtents(a.getResultTypes(), b.getResultTypes()))
     return false;
-  for (auto [left, right] : llvm::zip_equal(a.getOperands(), b.getOperands()))
-    if (!compare(left, right))
+  for (auto [left, right] : llvm::zip_equal(a.getOperands(), b.getOperands())) {
+    if (isSame(left, right))
+      continue;
+    if (!isSameButForExtents(left.getType(), right.getType()))
       return false;
+    otherValues = true;
+    if (!otherOperands)
+      otherOperands = &b;
+  }
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
     map[left] = right;
   const bool isLeftOut = b.hasAttr(bodyLeftOut);
@@ -45,6 +53,15 @@ bool SameCode::compare(Operation &a, Operation &b) {
   return a.getNumRegions() == b.getNumRegions() &&
          llvm::all_of_zip(a.getRegions(), b.getRegions(),
                           [&](Region &left, Region &right) { return compare(left, right); });
+}
+
+bool SameCode::compare(ArrayRef<mlir::Value> a, ArrayRef<mlir::Value> b) {
+  for (auto [left, right] : llvm::zip_equal(a, b)) {
+    if (!left != !right)
+      return false;
+    otherValues |= left && !isSame(left, right);
+  }
+  return true;
 }
 
 bool SameCode::compare(Block &a, Block &b) {

@@ -13,24 +13,29 @@ namespace sectile::detail {
 constexpr const char *bodyLeftOut = "sectile.body_left_out";
 
 /// Compares operations in order. Values from outside of what is compared are the same ones in both.
-/// Code may be the same but for its numbers: constants, attributes and extents.
+/// Code may be the same but for its numbers: constants, attributes and extents. Or it may be the
+/// same but for the values that it uses and gives, as where pointers to variables were exchanged.
 class SameCode {
 public:
-  /// Whether the code is the same, or differs in numbers only.
+  /// Whether the code is the same, or differs in numbers and values only.
   bool compare(mlir::Region &a, mlir::Region &b);
   bool compare(mlir::Block &a, mlir::Block &b);
-  bool compare(mlir::Value a, mlir::Value b) const;
-  /// The first operation of the second one that has other numbers than its counterpart.
-  mlir::Operation *otherNumbers = nullptr;
+  /// The values of variables after code that has been compared; none where one has none.
+  bool compare(llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b);
+  /// The first operation of the second one that has other numbers than its counterpart, and the
+  /// first that uses other values.
+  mlir::Operation *otherNumbers = nullptr, *otherOperands = nullptr;
+  bool otherValues = false; ///< are used or given
 
 private:
   bool compare(mlir::Operation &a, mlir::Operation &b);
+  bool isSame(mlir::Value a, mlir::Value b) const;
   llvm::DenseMap<mlir::Value, mlir::Value> map;
 };
 
-/// Notes what traces of one body have shown: code that is the same but for its numbers comes of a
-/// variable of the host that the body changes. Where operations differ, too, the host may as well
-/// draw kernels at random; that is not judged.
+/// Notes what traces of one body have shown: code that is the same but for its numbers or values
+/// comes of a variable of the host that the body changes. Where operations differ, too, the host
+/// may as well draw kernels at random; that is not judged.
 void noteTraces(Trace &trace, bool isSame, const SameCode &compared, Location where,
                 llvm::StringRef what);
 

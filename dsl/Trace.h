@@ -70,6 +70,8 @@ struct TracedFunctions {
   bool usesEscaped = false; ///< a value was used outside of the body that made it
   /// What a body that was traced again has shown, as SameCode.h has it.
   std::optional<CompileError> hostVariable;
+  /// The same of one that used other values: what follows then uses others, and may be folded.
+  std::optional<CompileError> otherVariables;
   bool isNotJudged = false;
 };
 

@@ -87,9 +87,6 @@ static BlockOf blockOf(Trace &trace, const ViewHandle &view, std::span<const int
   BlockOf result;
   for (auto [offset, extent] : llvm::zip(offsets, shape)) {
     mlir::Value at = scalarIndex(trace, offset, "an index of a tile");
-    // A product with a number of 32 bits may need as many as the extents of this launch.
-    if (tiles && at.getType().getIntOrFloatBitWidth() < trace.indexWidth)
-      at = builder.createOrFold<arith::ExtSIOp>(loc, builder.getIntegerType(trace.indexWidth), at);
     if (tiles && offset.value && offset.kind != Kind::index)
       at = clampedTo(trace, loc, at, bitsOf(offset.kind), extent);
     if (tiles)

@@ -62,9 +62,6 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   // better.
   if (parts > 1 && threadsFor(block, dtype) < block / 32 && powerAtLeast(block) * 7 <= block * 8)
     block = powerAtLeast(block);
-  // Many short rows load what they have in common once.
-  if (block < 1024)
-    together = std::max(together, elementsTogether);
   // Four programs and more for each multiprocessor come before several rows for each program.
   const std::int64_t spread = count / (4 * multiprocessors(target));
   const std::int64_t most =

@@ -1,4 +1,6 @@
 // Variables of the host that bodies change: what depends on them is refused, and nothing else is.
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,6 +88,53 @@ TEST(HostVariables, ALoopInABranchIsLookedAtToo) {
               HasSubstr("the body of this loop builds other code"));
 }
 
+// The usual way to exchange buffers: the body uses the same two in each iteration.
+TEST(HostVariables, PointersThatALoopExchangesAreRefused) {
+  const auto pointers = [](sc::Ptr<float> y, sc::Int n) {
+    sc::Float a = 0, b = 0;
+    sc::Float *now = &a, *next = &b;
+    for (auto i : sc::range(0, n)) {
+      *next = *now + sc::cast<float>(i);
+      std::swap(now, next);
+    }
+    sc::store(y, *now);
+  };
+  const auto indices = [](sc::Ptr<float> y, sc::Int n) {
+    std::array<sc::Tile<float>, 2> buffers{sc::zeros<float>(16), sc::zeros<float>(16)};
+    unsigned now = 0;
+    sc::loop_while([&] { return n > 0; },
+                   [&] {
+                     buffers[now ^ 1] = buffers[now] * 2;
+                     now ^= 1;
+                     n -= 1;
+                   });
+    sc::store(y + sc::arange(0, 16), buffers[now]);
+  };
+  const auto containers = [](sc::Ptr<float> y, sc::Int n) {
+    std::vector<sc::Float> a{sc::load(y)}, b{sc::load(y + 1)};
+    for (auto i : sc::range(0, n)) {
+      a[0] = b[0];
+      std::swap(a, b);
+    }
+    sc::store(y, a[0]);
+  };
+  for (const std::string &found : {refusal(pointers), refusal(indices), refusal(containers)})
+    EXPECT_THAT(found,
+                HasSubstr("the body of this loop uses other variables when it is traced again"));
+}
+
+TEST(HostVariables, APointerThatABranchSetsIsRefused) {
+  const int use = __LINE__ + 5;
+  const auto kernel = [](sc::Ptr<float> y, sc::Int n) {
+    sc::Float a = sc::load(y), b = sc::load(y + 1);
+    sc::Float *which = &a;
+    sc::when(n > 100, [&] { which = &b; });
+    sc::store(y + 2, *which);
+  };
+  EXPECT_THAT(refusal(kernel), AllOf(HasSubstr(line(use)),
+                                     HasSubstr("that the body of a sc::when before it changes")));
+}
+
 TEST(HostVariables, ALoopByAConditionIsRefused) {
   EXPECT_THAT(refusal([](sc::Ptr<float> y, sc::Int n) {
                 int k = 1;
@@ -149,6 +198,25 @@ TEST(HostVariables, TracedVariablesAreCarried) {
                                sc::when(half > 1, [&] { steps = half; }, [&] { steps = 0; });
                              });
               sc::store(pointer, sc::where(many, a, b) + sc::cast<float>(steps));
+            }),
+            "");
+}
+
+// The variables keep their places, their values go round.
+TEST(HostVariables, ValuesMayBeExchanged) {
+  EXPECT_EQ(refusal([](sc::Ptr<float> y, sc::Int n) {
+              std::vector<sc::Float> v{sc::Float(1), sc::Float(2), sc::Float(3)};
+              std::array<sc::Float, 2> pair{v[0], v[1]};
+              sc::Float a = 0, b = 1, *const first = &a, *const second = &b;
+              for (auto i : sc::range(0, n)) {
+                std::rotate(v.begin(), v.begin() + 1, v.end());
+                std::swap(pair[0], pair[1]);
+                std::swap(*first, *second);
+                sc::when(i > 3, [&] { std::swap(a, v[0]); });
+                for (auto k : sc::range(0, i))
+                  std::swap(pair[0], b);
+              }
+              sc::store(y, a + b + v[0] + v[1] + pair[0]);
             }),
             "");
 }

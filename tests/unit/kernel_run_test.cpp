@@ -50,6 +50,35 @@ Kernel writesFar{"writes_far", [](Ptr<int> out, Int x, Int z) {
                    store(out + (z - 65'533), 1, isIt); // right behind, where no other memory is
                  }};
 
+// Numbers that only literals make: as wide as the launch's Ints, alone and where they meet those.
+Kernel fromLiterals{"from_literals", [](Ptr<std::int64_t> out, Int n) {
+                      std::int64_t at = 0;
+                      auto put = [&](const Int &x) { store(out + at++, cast<std::int64_t>(x)); };
+                      Int sums = 0, last = 0, chosen = n;
+                      for (auto i : range(0, 64)) {
+                        sums += i * (1 << 27);
+                        last = i;
+                        when(i == 5, [&] { chosen = i; });
+                      }
+                      put(sums);
+                      put(last);
+                      put(chosen);
+                      View<std::int64_t, 1> part(out, {n}, {1});
+                      when(n > 100, [&] { part = part.slice(0, 3, 1 << 20); });
+                      put(part.extent(0) * (1 << 20));
+                      Int tile = zeros<Index>(4), doubled = full<Index>(1 << 30, 4);
+                      for (auto i : range(0, 3)) {
+                        tile += arange(0, 4) + n;
+                        doubled = doubled * 2;
+                      }
+                      put(sum(tile));
+                      put(sum(doubled));
+                      Int before = program_id(0);
+                      for (auto i : range(0, cast<std::int32_t>(min(tile) * 0 + 2)))
+                        before = i * (1 << 30) + num_programs(0) * (1 << 30);
+                      put(before);
+                    }};
+
 class KernelRun : public test::OnDevice {};
 SECTILE_INSTANTIATE_ON(KernelRun,
                        "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942,virtual:gfx1100");
@@ -144,6 +173,15 @@ TEST_P(KernelRun, StridesBeyond32Bits) {
   copy<float>.launch(device.stream(), 1, tensor(from, {1, 32}, {std::int64_t{1} << 40, 1}),
                      tensor(to, {1, 32}));
   EXPECT_EQ(to.download(), std::vector<float>(32, 4.0f));
+}
+
+TEST_P(KernelRun, IntsOfLongLaunches) {
+  const auto n = std::int64_t{1} << 33;
+  auto out = device.allocate<std::int64_t>(7);
+  fromLiterals.launch(device.stream(), 1, out, n);
+  const std::int64_t one = 1;
+  EXPECT_THAT(out.download(), testing::ElementsAre(2016 * (one << 27), 63, 5, one << 40,
+                                                   3 * (6 + 4 * n), one << 35, one << 31));
 }
 
 TEST_P(KernelRun, AFaultOfTheKernelNamesTheUsersLine) {

@@ -23,6 +23,7 @@ struct Step {
   std::int64_t row, rowPerTrip, column, columnPerTrip;
   std::int64_t shift; ///< of what is written in place
   std::int64_t trips;
+  bool isCounted; ///< the compiler knows how often
   int stages;
   std::vector<Step> body;
 };
@@ -42,6 +43,7 @@ Step someStep(Draw &draw, unsigned depth) {
   step.columnPerTrip = draw.coin() ? draw.number(-2, 6) : 0;
   step.shift = draw.coin() ? draw.number(-1, 1) : 0;
   step.trips = draw.number(0, 4);
+  step.isCounted = draw.coin();
   step.stages = static_cast<int>(draw.pick(4));
   if (step.kind == Step::Kind::loop)
     for (std::size_t i = 1 + draw.pick(3); i > 0; --i)
@@ -87,8 +89,14 @@ void trace(const std::vector<Step> &steps, const View<Number, 2> &view, const In
            const Int &trip, Tile<Number> &x) {
   for (const Step &step : steps) {
     if (step.kind == Step::Kind::loop) {
-      for (auto i : range(0, zero + step.trips, {.stages = step.stages}))
+      Int last = trip;
+      const LoopOptions hints{.stages = step.stages};
+      for (auto i :
+           step.isCounted ? range(0, step.trips, hints) : range(0, zero + step.trips, hints)) {
         trace(step.body, view, zero, trip + i, x);
+        last = i;
+      }
+      x += cast<Number>(last);
       continue;
     }
     switch (step.part) {
@@ -127,8 +135,10 @@ std::optional<std::string> views(uint64_t seed, const std::string &device) {
       static_cast<std::size_t>(first + rows * rowStride + columns * columnStride));
   for (Number &number : numbers)
     number = static_cast<Number>(draw.pick(100));
+  // One argument beyond 32 bits makes every Int of the launch as wide.
+  const std::int64_t far = draw.pick(3) == 0 ? std::int64_t{1} << 33 : 0;
 
-  Kernel kernel{"views", [steps](View<Number, 2> view, Ptr<Number> out, Int zero) {
+  Kernel kernel{"views", [steps](View<Number, 2> view, Ptr<Number> out, Int zero, Int) {
                   const Int places =
                       expand(arange(0, height), 1) * width + expand(arange(0, width), 0);
                   Tile<Number> x = cast<Number>(places);
@@ -143,7 +153,7 @@ std::optional<std::string> views(uint64_t seed, const std::string &device) {
       kernel.launch(on.stream(), 1,
                     Tensor<Number, 2>(memory.data() + first, {rows, columns},
                                       {rowStride, columnStride}, memory.memory()),
-                    out, 0, {.warps = warps});
+                    out, 0, far, {.warps = warps});
       std::vector<Number> got = memory.download(), carried = out.download();
       got.insert(got.end(), carried.begin(), carried.end());
       if (expected.empty())
@@ -151,7 +161,8 @@ std::optional<std::string> views(uint64_t seed, const std::string &device) {
       else if (got != expected)
         return "wrong: " + std::to_string(steps.size()) + " steps on a view of strides " +
                std::to_string(rowStride) + " and " + std::to_string(columnStride) + " from " +
-               std::to_string(first) + " on with " + std::to_string(warps) + " warps\n  on " + name;
+               std::to_string(first) + " on with " + std::to_string(warps) + " warps" +
+               (far ? ", and Ints of 64 bits" : "") + "\n  on " + name;
     }
   } catch (const Error &error) {
     return error.what();

@@ -191,14 +191,27 @@ TEST_P(FlashPages, Chunks) {
   };
   checkPages<half, half>(device, {64, 64, true}, alibi(slopes), flash::prefix(prefix),
                          alibiReference, seen, {.config = {{"overlap", 1}}});
-  checkPages<float, float>(device, {64, 16, true, false}, flash::plain(),
-                           flash::window(20, 3) && flash::where([](const flash::At &at) {
-                             return (at.query() + at.key() + at.head()) % 3 != 0;
-                           }),
-                           unmodified, [](const Place &at) {
-                             return at.distance <= 20 && at.distance >= -3 &&
-                                    (at.query + at.key + at.head) % 3 != 0;
-                           });
+  // A table of pairs, for whatever sequence and head.
+  const auto ofPair = [](std::int64_t i, std::int64_t j) {
+    return static_cast<float>((i * 3 + j) % 7) / 4;
+  };
+  constexpr std::int64_t rows = 40;
+  std::vector<float> table;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < room; ++j)
+      table.push_back(ofPair(i, j));
+  checkPages<float, float>(
+      device, {64, 16, true, false},
+      flash::scores([](flash::Score s, const flash::At &at,
+                       View<const float, 2> table) { return s + at.per_pair(table); },
+                    tensor(device.upload(table), {rows, room})),
+      flash::window(20, 3) && flash::where([](const flash::At &at) {
+        return (at.query() + at.key() + at.head()) % 3 != 0;
+      }),
+      [&](double s, const Place &at) { return Dual{s + ofPair(at.query, at.key), 1}; },
+      [](const Place &at) {
+        return at.distance <= 20 && at.distance >= -3 && (at.query + at.key + at.head) % 3 != 0;
+      });
   checkPages<half, half>(device, {64, 16, true}, flash::plain(),
                          flash::window(20, 3) && flash::causal(), unmodified,
                          [](const Place &at) { return at.distance <= 20 && at.distance >= 0; });

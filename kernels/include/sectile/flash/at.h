@@ -69,14 +69,13 @@ struct At {
   // [B, H, Sq, Sk].
   template <class T> Tile<std::remove_const_t<T>> per_pair(const View<T, 4> &view) const {
     if (heads > 1)
-      return load(view.ptr() + place(view, 0, batch()) + place(view, 1, head()) +
-                      cast<std::int64_t>(query()) * view.stride(2) +
-                      cast<std::int64_t>(key()) * view.stride(3),
-                  query() < view.extent(2) && key() < view.extent(3));
+      return ofPairs(view.at(0, 0), place(view, 0, batch()) + place(view, 1, head()));
     return per_pair(view.at(number(view, 0, batch()), number(view, 1, head())));
   }
   // [Sq, Sk], for whatever head.
   template <class T> Tile<std::remove_const_t<T>> per_pair(const View<T, 2> &view) const {
+    if (heads > 1)
+      return ofPairs(view, 0);
     return keysFirst ? view.transposed().tile(keys, rows).load(column / keys, row / rows)
                      : view.tile(rows, keys).load(row / rows, column / keys);
   }
@@ -116,6 +115,13 @@ private:
   }
   template <class V> static auto place(const V &view, int axis, const Int &wanted) {
     return cast<std::int64_t>(number(view, axis, wanted)) * view.stride(axis);
+  }
+  // Where rows are of several heads: each begins at its own place.
+  template <class T, class Places>
+  Tile<std::remove_const_t<T>> ofPairs(const View<T, 2> &view, const Places &places) const {
+    return load(view.ptr() + places + cast<std::int64_t>(query()) * view.stride(0) +
+                    cast<std::int64_t>(key()) * view.stride(1),
+                query() < view.extent(0) && key() < view.extent(1));
   }
   template <class T> Tile<std::remove_const_t<T>> ofKeys(const View<T, 1> &view) const {
     return expand(view.tile(keys).load(column / keys), keysFirst ? 1 : 0);
