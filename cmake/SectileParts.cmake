@@ -189,6 +189,8 @@ function(sectile_library)
   # All objects of both with every name visible, for tests. It looks for bin/sectile beside it, as libsectile does.
   sectile_shared_library(sectile_internal ${parts} ${runtime})
   target_link_libraries(sectile_internal PRIVATE MLIR LLVM ${SECTILE_LIBRARIES})
+  # It calls its own copies of templates, not those of a test that is compiled without optimisation.
+  target_link_options(sectile_internal PRIVATE LINKER:-Bsymbolic-functions)
   set_target_properties(sectile_internal PROPERTIES EXCLUDE_FROM_ALL ON
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/internal/lib)
 endfunction()

@@ -74,12 +74,14 @@ function(sectile_include_pch target)
   endforeach()
 endfunction()
 
-# sectile_unoptimised(target): a test, compiled in a third of the time, in builds for development.
+# sectile_unoptimised(target name): compiled in less than half of the time, in builds for development, with precompiled
+# headers of its own: `unoptimised`, or `tests`, which has GoogleTest's too.
 if(build_type STREQUAL "DEV" AND NOT SECTILE_SANITIZE)
-  sectile_precompile(unoptimised "pch.h;test_pch.h" -O0 -DGTEST_HAS_PTHREAD=1)
-  function(sectile_unoptimised target)
-    add_dependencies(${target} sectile_pch_unoptimised)
-    set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_unoptimised)
+  sectile_precompile(unoptimised pch.h -O0)
+  sectile_precompile(tests "pch.h;sealed_pch.h;test_pch.h" -O0 -DGTEST_HAS_PTHREAD=1)
+  function(sectile_unoptimised target name)
+    add_dependencies(${target} sectile_pch_${name})
+    set_target_properties(${target} PROPERTIES SECTILE_PCH sectile_pch_${name})
     target_compile_options(${target} PRIVATE -O0)
   endfunction()
 endif()

@@ -65,7 +65,8 @@ SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, minDistance, add
 // What the kernels' code depends on.
 struct AttentionConfig : flash::LoopConfig, OptionFlags {};
 constexpr auto sectileConfigFields(std::type_identity<AttentionConfig>) {
-  return std::tuple_cat(config_fields<flash::LoopConfig>, config_fields<OptionFlags>);
+  return sectile::detail::joinedFields(config_fields<flash::LoopConfig>,
+                                       config_fields<OptionFlags>);
 }
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.

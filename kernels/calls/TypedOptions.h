@@ -38,12 +38,10 @@ template <class Value> void addField(TypedCall &call, std::string_view field, co
     call.inputs.emplace(field, value);
   }
 }
-template <class Options, class... Values>
-void addFields(TypedCall &call, const Options &options,
-               const std::tuple<Field<Options, Values>...> &fields) {
-  std::apply(
-      [&](const auto &...field) { (addField(call, field.name, options.*field.member), ...); },
-      fields);
+template <class Options, class Fields>
+void addFields(TypedCall &call, const Options &options, const Fields &fields) {
+  fields.apply(
+      [&](const auto &...field) { (addField(call, field.name, options.*field.member), ...); });
 }
 
 } // namespace sectile::detail

@@ -25,7 +25,7 @@ struct MaskBlocks {
 SECTILE_CONFIG(MaskBlocks, blockQ, blockK)
 struct BlockSparseConfig : AttentionConfig, MaskBlocks {};
 constexpr auto sectileConfigFields(std::type_identity<BlockSparseConfig>) {
-  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<MaskBlocks>);
+  return sectile::detail::joinedFields(config_fields<AttentionConfig>, config_fields<MaskBlocks>);
 }
 
 // What a kernel gets beside tensors and numbers of the loops.

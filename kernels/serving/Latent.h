@@ -19,8 +19,9 @@ struct LatentRowConfig {
 SECTILE_CONFIG(LatentRowConfig, rest, grouped, scaled, causal, listed, counted)
 struct LatentConfig : flash::LoopConfig, flash::PageConfig, LatentRowConfig {};
 constexpr auto sectileConfigFields(std::type_identity<LatentConfig>) {
-  return std::tuple_cat(config_fields<flash::LoopConfig>, config_fields<flash::PageConfig>,
-                        config_fields<LatentRowConfig>);
+  return sectile::detail::joinedFields(config_fields<flash::LoopConfig>,
+                                       config_fields<flash::PageConfig>,
+                                       config_fields<LatentRowConfig>);
 }
 
 // As flash::PagedTensors, of one head of keys.

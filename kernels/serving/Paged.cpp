@@ -160,8 +160,8 @@ struct LimitConfig {
 SECTILE_CONFIG(LimitConfig, chunked, tree)
 struct PagedOptionConfig : AttentionConfig, flash::PageConfig, LimitConfig {};
 constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
-  return std::tuple_cat(config_fields<AttentionConfig>, config_fields<flash::PageConfig>,
-                        config_fields<LimitConfig>);
+  return sectile::detail::joinedFields(
+      config_fields<AttentionConfig>, config_fields<flash::PageConfig>, config_fields<LimitConfig>);
 }
 
 // What a query sees besides what OptionScores says.

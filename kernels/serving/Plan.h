@@ -67,7 +67,7 @@ struct PlannedFlags {
 SECTILE_CONFIG(PlannedFlags, packed, several)
 struct PlannedMergeConfig : MergeConfig, PlannedFlags {};
 constexpr auto sectileConfigFields(std::type_identity<PlannedMergeConfig>) {
-  return std::tuple_cat(config_fields<MergeConfig>, config_fields<PlannedFlags>);
+  return sectile::detail::joinedFields(config_fields<MergeConfig>, config_fields<PlannedFlags>);
 }
 
 // Merges each sequence's parts, [parts, queries, heads, width] and [parts, queries, heads], in the

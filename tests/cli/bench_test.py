@@ -11,21 +11,15 @@ def load(*words):
     return printed
 
 
-def test_compile():
-    rows = load("compile")["compile"]
+def test_compile_and_plot():
+    from xml.etree import ElementTree
+
+    rows = load("compile", "--plot", "bars.svg")["compile"]
     assert {row["kernel"] for row in rows} >= {"matmul", "attention", "softmax"}
     assert {row["target"] for row in rows} >= {"sm_80", "gfx942"}
     for row in rows:
         assert {"trace", "passes", "optimize"} <= set(row["milliseconds"]), row
         assert all(value > 0 for value in row["milliseconds"].values()), row
-
-
-def test_plot():
-    from xml.etree import ElementTree
-
-    done("bench", "compile", "--output", "results.json", "--plot", "bars.svg")
-    with open("results.json") as file:
-        rows = json.load(file)["compile"]
     svg = "{http://www.w3.org/2000/svg}"
     root = ElementTree.parse("bars.svg").getroot()
     tips = {}

@@ -329,8 +329,10 @@ def check_pair(name, optional):
 def test_gradients_of_every_pair():
     names = [name for name in sectile.operations() if f"{name}_backward" in sectile.operations()]
     assert names == [name for name in sectile.operations() if _gradients.pair(name)] and set(names) == set(CALLS)
-    for name in names:
-        for optional in {False, any(argument["optional"] for argument in _functions.operation(name).all_inputs)}:
+    everything = os.environ.get("SECTILE_TEST_ALL") == "1"
+    for number, name in enumerate(names):
+        given = {False, any(argument["optional"] for argument in _functions.operation(name).all_inputs)}
+        for optional in given if everything else {sorted(given)[number % len(given)]}:
             check_pair(name, optional)
 
 

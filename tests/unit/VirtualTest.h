@@ -103,7 +103,7 @@ public:
   std::vector<Snapshot> allocations;
   std::unique_ptr<Machine> owned;
   Machine &machine;
-  std::unique_ptr<Program> program;
+  std::shared_ptr<const Program> program;
   LaunchShape shape;
   LaunchOptions options;
 

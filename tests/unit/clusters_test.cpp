@@ -2,6 +2,7 @@
 // for clusters is made, and what a launch refuses.
 #include "ops/Devices.h"
 #include "tests/unit/LoopPlans.h"
+#include "tests/unit/Processes.h"
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
 
@@ -51,6 +52,7 @@ SECTILE_INSTANTIATE_ON(Clusters,
 
 // Of no steps, of fewer than the ring has slots, and of several turns of it, with a tail.
 TEST_P(Clusters, ProductsOfAllTripCounts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   constexpr int columns = 136;
   for (auto [transposed, partitioned] :
        {std::pair(false, false), {true, false}, {false, true}, {true, true}})

@@ -3,6 +3,7 @@
 // device, for any number of iterations.
 #include "ops/Devices.h"
 #include "tests/unit/LoopPlans.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/sectile.h>
@@ -128,6 +129,7 @@ struct DelayedDots : test::OnDevice {
 SECTILE_INSTANTIATE_ON(DelayedDots, "interpreter,virtual:sm_80,virtual:sm_90a,virtual:gfx942");
 
 TEST_P(DelayedDots, AreRightForAnyNumberOfIterations) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int count = 0; count <= blocks; ++count) {
     check({}, count);
     check({.parts = 2}, count);
@@ -137,6 +139,7 @@ TEST_P(DelayedDots, AreRightForAnyNumberOfIterations) {
 }
 
 TEST_P(DelayedDots, AreRightWhereverALoopBeginsAndHoweverItSteps) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int first : {0, 1, 2})
     for (int step : {1, 2, 3})
       for (int count : {1, 4, 5})

@@ -253,6 +253,16 @@ protected:
     ASSERT_NE(edited, text) << from << "\n" << text;
     text = edited;
   }
+  // A regular expression that begins with the rest of the line takes seconds where lines are long.
+  void removeLines(const std::string &with, bool onlyFirst) {
+    std::size_t at = text.find(with);
+    ASSERT_NE(at, std::string::npos) << with << "\n" << text;
+    do {
+      const std::size_t begin = text.rfind('\n', at) + 1;
+      text.erase(begin, text.find('\n', at) + 1 - begin);
+      at = text.find(with, begin);
+    } while (!onlyFirst && at != std::string::npos);
+  }
   void expectOneOf(std::vector<FindingKind> kinds) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
       const auto finding = run(seed).finding;
@@ -272,13 +282,13 @@ TEST_F(PlantedInPartitions, TheKernelIsCleanWithoutThem) {
 }
 
 TEST_F(PlantedInPartitions, SlotsAreNeverHandedBack) {
-  edit("[^\n]*call i64 @llvm.nvvm.mbarrier.arrive.scope[^\n]*\n", "", /*onlyFirst=*/false);
+  removeLines("call i64 @llvm.nvvm.mbarrier.arrive.scope", /*onlyFirst=*/false);
   expectOneOf({FindingKind::Deadlock});
 }
 
 // The partition comes first in the text. Its phases run away from those that are waited for.
 TEST_F(PlantedInPartitions, TheProducerDoesNotWait) {
-  edit("[^\n]*call void @sectile.nv.mbarrier_wait[^\n]*\n", "", /*onlyFirst=*/true);
+  removeLines("call void @sectile.nv.mbarrier_wait", /*onlyFirst=*/true);
   expectOneOf({FindingKind::BadOperand});
 }
 
@@ -303,7 +313,7 @@ TEST_F(PlantedInPieces, ABufferIsOverwrittenBeforeItIsRead) {
 }
 
 TEST_F(PlantedInPieces, TheTileBeforeIsOverwrittenBeforeItIsRead) {
-  edit("[^\n]*cp.async.bulk.wait.group\\(i32 0\\)[^\n]*\n", "", /*onlyFirst=*/false);
+  removeLines("cp.async.bulk.wait.group(i32 0)", /*onlyFirst=*/false);
   expectOneOf({FindingKind::SharedRace});
 }
 

@@ -10,8 +10,8 @@
 namespace sectile {
 
 namespace detail {
-template <class... Configs, class... Values>
-consteval bool areConfigFields(const std::tuple<Field<Configs, Values>...> &) {
+template <class Places, class... Configs, class... Values>
+consteval bool areConfigFields(const FieldList<Places, Field<Configs, Values>...> &) {
   return (((std::is_arithmetic_v<Values> || std::is_enum_v<Values>) && sizeof(Values) <= 8) && ...);
 }
 } // namespace detail
@@ -20,7 +20,7 @@ consteval bool areConfigFields(const std::tuple<Field<Configs, Values>...> &) {
 template <class T>
 concept KernelConfig = requires(std::type_identity<T> type) { sectileConfigFields(type); };
 
-// The fields of a configuration: a tuple of {name, member pointer, offset}.
+// The fields of a configuration: a list of {name, member pointer, offset}.
 template <KernelConfig Config>
 inline constexpr auto config_fields = sectileConfigFields(std::type_identity<Config>());
 
@@ -28,8 +28,8 @@ inline constexpr auto config_fields = sectileConfigFields(std::type_identity<Con
 template <class Config, class F>
   requires KernelConfig<std::remove_const_t<Config>>
 constexpr void for_each_field(Config &config, F &&f) {
-  std::apply([&](const auto &...field) { (f(field.name, config.*field.member), ...); },
-             config_fields<std::remove_const_t<Config>>);
+  config_fields<std::remove_const_t<Config>>.apply(
+      [&](const auto &...field) { (f(field.name, config.*field.member), ...); });
 }
 
 // "m=128 n=64", for keys and messages.
@@ -48,8 +48,7 @@ template <KernelConfig Config> std::string describe(const Config &config) {
 namespace detail {
 
 template <KernelConfig Config>
-inline constexpr std::size_t configWords =
-    std::tuple_size_v<std::remove_const_t<decltype(config_fields<Config>)>>;
+inline constexpr std::size_t configWords = config_fields<Config>.count;
 
 // Every field as a word: equal configurations and no others give equal words.
 template <KernelConfig Config> void packConfig(const Config &config, std::uint64_t *words) {

@@ -68,8 +68,8 @@ template <class T, int N> struct Passed<View<T, N>> {
 template <KernelStruct T> struct Passed<T> {
   static constexpr std::size_t count = wordsOf<T>;
   static void flatten(const T &value, const Value **to) {
-    std::apply([&](const auto &...field) { (flattenNext(value.*field.member, to), ...); },
-               structFields<T>);
+    structFields<T>.apply(
+        [&](const auto &...field) { (flattenNext(value.*field.member, to), ...); });
   }
   static T make(const Value *from) {
     return makeStruct<T>([&]<class Field>(std::type_identity<Field>) {

@@ -7,6 +7,7 @@
 #include <sectile/fields.h>
 #include <sectile/memory.h>
 #include <sectile/view.h>
+#include <tuple>
 
 namespace sectile {
 
@@ -46,15 +47,15 @@ template <class T> inline constexpr bool isTraced<Tile<T>> = true;
 template <class T, int N> inline constexpr bool isTraced<View<T, N>> = true;
 template <class T> inline constexpr bool isTraced<Varying<T>> = true;
 
-template <class... Structs, class... Values>
-consteval bool areTracedFields(const std::tuple<Field<Structs, Values>...> &) {
+template <class Places, class... Structs, class... Values>
+consteval bool areTracedFields(const FieldList<Places, Field<Structs, Values>...> &) {
   return (isTraced<Values> && ...);
 }
 
 // A std::tuple of the fields' types.
 template <class Fields> struct FieldTypes;
-template <class... Structs, class... Values>
-struct FieldTypes<const std::tuple<Field<Structs, Values>...>> {
+template <class Places, class... Structs, class... Values>
+struct FieldTypes<const FieldList<Places, Field<Structs, Values>...>> {
   using type = std::tuple<Values...>;
 };
 template <KernelStruct Struct>

@@ -66,29 +66,25 @@ public:
 private:
   template <KernelStruct Struct> static std::vector<std::string_view> fieldsOf() {
     std::vector<std::string_view> names;
-    std::apply(
-        [&]<class... Values>(const Field<Struct, Values> &...field) {
-          (
-              [&] {
-                if constexpr (KernelStruct<Values>)
-                  for (const std::string_view name : fieldsOf<Values>())
-                    names.push_back(name);
-                else
-                  names.push_back(field.name);
-              }(),
-              ...);
-        },
-        structFields<Struct>);
+    structFields<Struct>.apply([&]<class... Values>(const Field<Struct, Values> &...field) {
+      (
+          [&] {
+            if constexpr (KernelStruct<Values>)
+              for (const std::string_view name : fieldsOf<Values>())
+                names.push_back(name);
+            else
+              names.push_back(field.name);
+          }(),
+          ...);
+    });
     return names;
   }
 
   // A struct within has no name of its own: its fields have.
   template <KernelStruct Struct> Arguments<Struct> bind(std::string_view) const {
-    return std::apply(
-        [&]<class... Values>(const Field<Struct, Values> &...field) {
-          return Arguments<Struct>{bind<Values>(field.name)...};
-        },
-        structFields<Struct>);
+    return structFields<Struct>.apply([&]<class... Values>(const Field<Struct, Values> &...field) {
+      return Arguments<Struct>{bind<Values>(field.name)...};
+    });
   }
   template <class F>
     requires(!KernelStruct<F>)

@@ -87,7 +87,7 @@ SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persi
 // And that of an epilogue.
 template <class C> struct GemmConfigWith : GemmConfig, C {};
 template <class C> constexpr auto sectileConfigFields(std::type_identity<GemmConfigWith<C>>) {
-  return std::tuple_cat(config_fields<GemmConfig>, config_fields<C>);
+  return sectile::detail::joinedFields(config_fields<GemmConfig>, config_fields<C>);
 }
 
 // All that the kernel is given, apart from what only the epilogue uses. Extents: matrices, rows and

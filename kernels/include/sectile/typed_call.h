@@ -57,17 +57,14 @@ template <class Value> Value takeTensor(const NamedTensors &tensors, std::string
 template <class Outputs> NamedTensors namedOutputs(const std::optional<Outputs> &to) {
   NamedTensors given;
   if (to)
-    std::apply(
-        [&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); },
-        outputFields<Outputs>);
+    outputFields<Outputs>.apply(
+        [&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); });
   return given;
 }
 template <class Outputs> Outputs outputsOf(const NamedTensors &tensors) {
-  return std::apply(
-      [&]<class... Values>(const Field<Outputs, Values> &...field) {
-        return Outputs{takeTensor<Values>(tensors, field.name)...};
-      },
-      outputFields<Outputs>);
+  return outputFields<Outputs>.apply([&]<class... Values>(const Field<Outputs, Values> &...field) {
+    return Outputs{takeTensor<Values>(tensors, field.name)...};
+  });
 }
 
 // Runs a call, with options or without, for a struct of outputs or for one output.

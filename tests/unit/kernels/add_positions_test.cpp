@@ -3,6 +3,7 @@
 #include "kernels/calls/Use.h"
 #include "kernels/position/References.h"
 #include "tests/unit/Message.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -36,6 +37,7 @@ void statistics(const Invocation &call, std::vector<HostArray> &inputs) {
 } // namespace
 
 TEST_P(AddPositions, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"add_positions", "sinusoidal"}) {
     for (std::int64_t length : {0, 1, 15, 17})
       expectRight(device, {kernel, {{"S", length}}});
@@ -48,6 +50,7 @@ TEST_P(AddPositions, IsRightAtEveryEdge) {
 }
 
 TEST_P(AddPositions, TakesEveryOption) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"add_positions", "sinusoidal"})
     for (const char *dtype : {"f16", "bf16", "f32"}) {
       expectRight(device, {kernel, {}, {{"scale", "3"}, {"offset", "3"}}, {}, dtype});
@@ -57,6 +60,7 @@ TEST_P(AddPositions, TakesEveryOption) {
 }
 
 TEST_P(AddPositions, GradientsAreRight) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"add_positions_backward", "sinusoidal_backward"})
     for (const char *dtype : {"f16", "bf16", "f32"}) {
       expectRight(device, {kernel, {}, {{"scale", "0.5"}, {"offset", "2"}}, {}, dtype});

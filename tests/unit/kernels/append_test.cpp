@@ -2,6 +2,7 @@
 // but the tokens' slots changes.
 #include "../VirtualTest.h"
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -26,6 +27,7 @@ std::vector<HostArray> run(const Device &device, const FilledCall &filled) {
 } // namespace
 
 TEST_P(Append, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels) {
     for (std::int64_t tokens : {0, 1, 4, 5, 30})
       expectRight(device, {kernel, {{"T", tokens}}});
@@ -43,6 +45,7 @@ TEST_P(Append, IsRightAtEveryEdge) {
 }
 
 TEST_P(Append, TakesEveryKindOfCache) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : kernels) {
     const std::string rows = std::string(kernel) == "kv_append" ? "k=" : "q=";
     for (const char *dtype : {"f16", "bf16", "f32"})
@@ -65,6 +68,7 @@ TEST_P(Append, TakesEveryKindOfCache) {
 }
 
 TEST_P(Append, RotatesInEveryWay) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *style : {"half", "interleaved"}) {
     const Assignments options{{"style", style}};
     for (const std::vector<std::string> &with :

@@ -30,6 +30,7 @@ TEST(AttentionGradients, EveryOption) {
 }
 
 TEST_P(Attention, LengthsBesideTileEdges) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (auto [queries, keys] : {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}})
     for (const char *causal : {"false", "true"})
       expectRight(device, consistent({"attention_backward",
@@ -40,6 +41,7 @@ TEST_P(Attention, LengthsBesideTileEdges) {
 }
 
 TEST_P(Attention, HeadWidths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (auto [d, dv] : {std::pair{17, 80}, {96, 64}, {128, 128}, {256, 256}})
     expectRight(device, consistent({"attention_backward",
                                     {{"D", d}, {"Dv", dv}, {"Sq", 20}, {"Sk", 40}},
@@ -236,16 +238,19 @@ TEST(AttentionBackwardChoice, Refusals) {
 }
 
 TEST_P(Attention, GivenOutputsNeedNotBeTheForwardPass) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   expectRight(device, {"attention_backward", {}, {{"causal", "true"}}, {"bias", "sinks"}});
 }
 
 TEST_P(Attention, AForgottenOptionIsFound) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const AttentionFeature &feature : attentionFeatures())
     if (feature.extents.empty())
       expectMissed(device, "attention_backward", feature);
 }
 
 TEST_P(Attention, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   expectRightWithStrides(device, {"attention_backward",
                                   {},
                                   {{"layout", "bshd"}, {"causal", "true"}, {"dropout", "0.3"}},
@@ -253,6 +258,7 @@ TEST_P(Attention, Strides) {
 }
 
 TEST_P(Attention, OneBiasOrSinkForAllSumsTheirGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *only : {"bias", "mask", "sinks"})
     expectRight(
         device,
@@ -262,6 +268,7 @@ TEST_P(Attention, OneBiasOrSinkForAllSumsTheirGradients) {
 
 // Several programs share the rows of a head.
 TEST_P(Attention, SinksOfManyRowsSumTheirGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   expectRight(device, {"attention_backward",
                        {{"B", 1}, {"Sq", 2100}, {"Sk", 17}, {"D", 16}, {"Dv", 16}},
                        {},
@@ -279,6 +286,7 @@ TEST_P(Attention, RowsWithoutKeysHaveNoGradient) {
 }
 
 TEST_P(Attention, HugeScores) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const char *cap : {"0", "5", "30"})
     expectRight(device, consistent({"attention_backward",
                                     {},

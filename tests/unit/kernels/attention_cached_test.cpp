@@ -1,6 +1,7 @@
 // attention_cached: chunks and trees of any lengths over pages, with cu_seqlens_q and without,
 // split evenly and by plans, and what it refuses.
 #include "PagedTest.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -60,6 +61,7 @@ TEST_P(AttentionCachedEverywhere, IsRight) {
 }
 
 TEST_P(AttentionCached, TakesChunksOfAnyLength) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int group : {1, 2, 3})
     for (int m : {16, 64}) {
       if (m == 64 && group == 2)
@@ -86,6 +88,7 @@ TEST_P(AttentionCached, TakesChunksOfAnyLength) {
 
 // A launch of a plan has programs for max_queries of each part; sequences have fewer, or none.
 TEST_P(AttentionCached, PlansOfSeveralQueries) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const std::vector<std::pair<int, int>> some{{3, 900}, {0, 300}, {8, 8}, {1, 1024}, {5, 0}};
   for (int group : {1, 3}) {
     KernelCase test{"attention_cached",
@@ -105,6 +108,7 @@ TEST_P(AttentionCached, PlansOfSeveralQueries) {
 
 // A warp of its own copies whole steps, also of several parts and where trees hide keys.
 TEST_P(AttentionCached, WholeStepsOfPages) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f16", "bf16"})
     for (int splits : {1, 3}) {
       KernelCase test{"attention_cached",
@@ -124,6 +128,7 @@ TEST_P(AttentionCached, WholeStepsOfPages) {
 
 // Trees whose nodes lie across the edges of steps and words.
 TEST_P(AttentionCached, TreesOfAnySize) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (int nodes : {1, 31, 32, 33, 64, 70})
     for (int before : {0, 1, 13, 31, 60}) {
       KernelCase test{"attention_cached", {{"words", (nodes + 31) / 32}, {"Hq", 2}, {"max", 9}}};
@@ -151,6 +156,7 @@ TEST_P(AttentionCached, AChainIsCausal) {
 }
 
 TEST_P(AttentionCached, OptionsHoldTogether) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   std::mt19937_64 random(11);
   for (int i = 0; i < 16; ++i) {
     auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
@@ -186,6 +192,7 @@ TEST_P(AttentionCached, RowsThatSeeNothingAreZero) {
 }
 
 TEST_P(AttentionCached, TakesAnyWidth) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::vector<std::pair<int, const char *>> widths{
       {16, "f32"}, {17, "bf16"}, {80, "f16"}, {128, "f16"}, {256, "bf16"}};
   for (auto [width, dtype] : widths)
@@ -200,6 +207,7 @@ TEST_P(AttentionCached, TakesAnyStrides) {
 }
 
 TEST_P(AttentionCached, TakesWhatAppendsWrite) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *cache : {"f8e4m3", "f8e5m2", "i8"}) {
     const std::string dtypes = std::string("bf16,k_cache=") + cache;
     for (const char *kernel : {"paged_decode", "paged_prefill", "attention_cached"})

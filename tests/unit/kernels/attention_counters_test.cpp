@@ -3,6 +3,7 @@
 #include "CountersTest.h"
 #include "PagedTest.h"
 #include "tests/unit/LoopPlans.h"
+#include "tests/unit/Processes.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -72,6 +73,7 @@ TEST_P(AttentionCounters, KeysAreReadOnceForABlockOfQueries) {
 
 // Twice the bytes, on matrix units by tf32 or by multiply-adds.
 TEST_P(AttentionCounters, SinglePrecision) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   for (const char *precision : {"tf32", "exact"}) {
     const KernelCase test{"attention", withDv(), {{"precision", precision}}, {}, "f32"};
     const std::uint64_t keys = heads * seen(field(test, "m"), field(test, "n"), false);
@@ -83,6 +85,7 @@ TEST_P(AttentionCounters, SinglePrecision) {
 
 // Four warps of a row of the products each, all of which need the queries.
 TEST_P(AttentionCounters, ManyWarpsOfFewRowsHaveNoConflicts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   for (const std::int64_t n : {64, 128})
     expectNoConflicts(count(
         {"attention", withDv(), {}, {"bias", "mask"}, "f16", {{"m", 32}, {"n", n}, {"warps", 8}}}));
@@ -90,6 +93,7 @@ TEST_P(AttentionCounters, ManyWarpsOfFewRowsHaveNoConflicts) {
 
 // Whatever the type of the products that they are loaded beside, which settles how threads lie.
 TEST_P(AttentionCounters, BiasAndMaskAreReadOnce) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90", "virtual:gfx1100");
   for (const auto &[dtype, precision, bytes] :
        {std::tuple{"f16", "tf32", 2u}, {"f32", "tf32", 4u}, {"f32", "exact", 4u}})
     for (const char *kernel : {"attention", "attention_backward"}) {
@@ -148,6 +152,7 @@ TEST_P(AttentionCounters, GradientsReadEachSideOnceForABlockOfTheOther) {
 
 // Sequences of whole blocks: as attention, but for the lengths, which every warp reads.
 TEST_P(AttentionCounters, PackedSequencesAreReadAsOthers) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   const std::vector<std::int32_t> lengths{128, 256, 64};
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
     KernelCase test{
@@ -206,6 +211,7 @@ TEST_P(AttentionCounters, PackedSequencesAreReadAsOthers) {
 
 // Queries and keys are turned once, by launches of their own; what follows is attention.
 TEST_P(AttentionCounters, RowsAreTurnedOnce) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   for (const char *kernel : {"rope_attention", "exposb_attention"})
     for (const char *style : {"half", "interleaved"}) {
       const KernelCase test{kernel, withDv(), {{"style", style}, {"causal", "true"}}, {}, "f16"};
@@ -223,6 +229,7 @@ TEST_P(AttentionCounters, RowsAreTurnedOnce) {
 }
 
 TEST_P(AttentionCounters, GradientsOfTurnedRows) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   for (const char *kernel : {"rope_attention_backward", "exposb_attention_backward"}) {
     const KernelCase test{kernel, withDv(), {{"causal", "true"}}, {}, "f16"};
     const auto counted = countAll(test);
@@ -250,6 +257,7 @@ TEST_P(AttentionCounters, GradientsOfTurnedRows) {
 // Of near keys the blocks that are near to any query of a block are read, of far ones in causal
 // order those that are far from any: blocks of 32 where keys are near up to 63 places away.
 TEST_P(AttentionCounters, NearAndFarKeysAreReadWhereTheyAre) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   constexpr std::uint64_t blocks = length / 32, block = 32 * row, all = blocks * blocks;
   for (const bool causal : {true, false})
     for (const bool edge : {true, false}) {
@@ -278,6 +286,7 @@ TEST_P(AttentionCounters, NearAndFarKeysAreReadWhereTheyAre) {
 }
 
 TEST_P(AttentionCounters, GradientsOfTwoSets) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   const KernelCase test{"rerope_attention_backward",
                         withDv(),
                         {{"causal", "true"}, {"window", "64"}},
@@ -311,6 +320,7 @@ TEST_P(AttentionCounters, SticksAreBrokenFromTheLastKey) {
 }
 
 TEST_P(AttentionCounters, GradientsOfSticks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   const KernelCase test{"stick_breaking_attention_backward", extents, {}, {}, "f16"};
   const auto counted = countAll(test);
   ASSERT_EQ(counted.size(), 2u);
@@ -358,6 +368,7 @@ KernelCase blocks(const char *kernel, bool causal,
 } // namespace
 
 TEST_P(AttentionCounters, OnlyPresentBlocksAreRead) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   SECTILE_NEEDS_LOOP_PLANS();
   auto expectBlocks = [&](bool causal, std::uint64_t visible,
                           std::function<bool(std::size_t, std::size_t)> present) {
@@ -398,6 +409,7 @@ TEST_P(AttentionCounters, OnlyPresentBlocksAreRead) {
 
 // All heads that share a page's keys read them together.
 TEST_P(AttentionCounters, PagesAreReadOnceForAllHeadsThatShareThem) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   constexpr std::uint64_t copying = 4; // warps that copy, and read for themselves how far
   for (const int page : {16, 128}) {
     KernelCase test{"paged_decode",
@@ -429,6 +441,7 @@ TEST_P(AttentionCounters, PagesAreReadOnceForAllHeadsThatShareThem) {
 
 // Codes of a byte, or two in a byte, and scales of a head.
 TEST_P(AttentionCounters, CodesOfKeysAreReadAsTheyAreStored) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   for (const char *codes : {"i8", "u8"}) {
     const int perByte = codes == std::string("u8") ? 2 : 1;
     KernelCase test{"paged_decode",
@@ -456,6 +469,7 @@ TEST_P(AttentionCounters, CodesOfKeysAreReadAsTheyAreStored) {
 
 // Keys that no row of a block sees are not read: of a whole sequence, causal, about half.
 TEST_P(AttentionCounters, OnlyVisiblePagesAreRead) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   auto expectBlocks = [&](const char *causal, int context, std::uint64_t visible) {
     KernelCase test{"paged_prefill",
                     {{"S", 1},
@@ -498,6 +512,7 @@ TEST_P(AttentionCounters, StatesAreMergedInOnePass) {
 
 // A ring's steps: the sums so far and the part of the keys, each once.
 TEST_P(AttentionCounters, RingStepsReadTheSumsOnce) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx1100");
   constexpr std::uint64_t rows = 64, f32 = rows * 64 * 4, f16 = rows * 64 * 2, logs = rows * 4;
   std::map<std::string, int> seen;
   for (const char *kernel : {"ring_attention", "ring_attention_backward"})

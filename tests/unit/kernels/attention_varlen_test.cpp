@@ -61,6 +61,7 @@ TEST_P(Attention, Options) {
 
 // More of them than a program looks at together, most of them short, some with no tokens at all.
 TEST_P(Attention, ManySequences) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   std::vector<std::int32_t> queries, keys;
   for (std::int32_t s = 0; s < 600; ++s) {
     queries.push_back(s % 97 == 5 ? 70 : s % 3);
@@ -76,6 +77,7 @@ TEST_P(Attention, ManySequences) {
 }
 
 TEST_P(Attention, AlsoInF32AndWithOneForAllHeads) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     for (const char *only : {"bias", "mask", "sinks"})
       expectRight(device,
@@ -84,6 +86,7 @@ TEST_P(Attention, AlsoInF32AndWithOneForAllHeads) {
 }
 
 TEST_P(Attention, OneSequenceNoneAndEmptyOnes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
     expectRight(device, packedSound({kernel, {}, {{"causal", "true"}}}, {70}, {70}));
     expectRight(device, packedSound({kernel}, {}, {}));
@@ -94,6 +97,7 @@ TEST_P(Attention, OneSequenceNoneAndEmptyOnes) {
 }
 
 TEST_P(Attention, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRightWithStrides(device, packed({kernel,
                                            {{"Mk", 70}},
@@ -151,9 +155,12 @@ TEST_P(Attention, OneBlockAfterAnother) {
   Config config = oneAfterAnother;
   const std::vector<std::vector<std::int32_t>> lengths{
       {256, 128, 384}, {130, 0, 257, 1, 64, 200}, {0, 0, 5, 127, 129}, {1}, {300}, {}, {0}};
+  std::size_t place = 0;
   for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {5, 4}})
     for (const auto &queries : lengths)
       for (const char *causal : {"false", "true"}) {
+        if (!isAmongAThird(place++))
+          continue;
         config["programs"] = programs;
         std::vector<std::int32_t> keys = queries;
         if (keys.size() > 1)
@@ -167,6 +174,8 @@ TEST_P(Attention, OneBlockAfterAnother) {
                                         queries, keys));
       }
   for (const AttentionFeature &feature : attentionFeatures()) {
+    if (!isAmongAThird(place++))
+      continue;
     KernelCase test{
         "attention_varlen", {{"Hq", 4}, {"Mk", 200}}, feature.options, feature.with, "f16",
         oneAfterAnother};
@@ -214,6 +223,7 @@ TEST_P(Attention, SequencesDoNotReadEachOther) {
 
 // A prompt's attention in models whose cache holds latents: keys are wider than values.
 TEST_P(Attention, WidthsOfLatentAttention) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"})
     expectRight(device, packedSound({kernel,
                                      {{"Hq", 2}, {"Hkv", 2}, {"D", 192}, {"Dv", 128}},
@@ -225,6 +235,7 @@ TEST_P(Attention, WidthsOfLatentAttention) {
 
 // Tensors of three axes are packed sequences.
 TEST_P(Attention, TypedCallsTakePackedSequences) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   constexpr int heads = 2, width = 16;
   const KernelCase test =
       packed({"attention_varlen", {{"Hq", heads}, {"Hkv", heads}, {"D", width}, {"Dv", width}}},
@@ -330,6 +341,7 @@ TEST(AttentionVarlenJudge, PlantedMistakesAreSeen) {
 
 // Every query sees one key: o is its value, lse 0, dv is do.
 TEST_P(Attention, SmallWholeNumbersAreExact) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const char *kernel : {"attention_varlen", "attention_varlen_backward"}) {
     KernelCase test = packed(
         {kernel, {}, {{"window_left", "0"}, {"window_right", "0"}, {"scale", "0"}}, {}, "f16"},

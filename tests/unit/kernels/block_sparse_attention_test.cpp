@@ -85,10 +85,13 @@ TEST_P(BlockSparseEverywhere, IsRight) {
 
 TEST_P(BlockSparse, TakesAnyLengthsAndBlocks) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  std::size_t place = 0;
   for (const char *kernel : {forward, backward}) {
+    ++place;
     for (auto [queries, keys] : {std::pair{1, 1}, {63, 65}, {64, 64}, {65, 63}, {130, 1}, {1, 130}})
       for (bool causal : {false, true})
-        expectRightOf(device, sized(kernel, queries, keys, 64, 64, causal));
+        if (isAmongAThird(place++))
+          expectRightOf(device, sized(kernel, queries, keys, 64, 64, causal));
     expectRightOf(device, sized(kernel, 100, 120, 16, 48, true));
     expectRightOf(device, sized(kernel, 300, 260, 128, 256, false));
     expectRightOf(device, sized(kernel, 100, 90, 80, 32, true, "bf16"));
@@ -152,7 +155,7 @@ TEST_P(BlockSparse, OptionsHoldTogether) {
   std::mt19937_64 random(11);
   auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
   for (const char *kernel : {forward, backward})
-    for (int i = 0; i < 16; ++i) {
+    for (unsigned i = 0; i < count(6, 16); ++i) {
       const auto [queries, keys] =
           std::vector<std::pair<int, int>>{{70, 130}, {130, 70}, {97, 97}, {1, 200}}[random() % 4];
       const int blockQ = std::vector{16, 48, 64, 128}[random() % 4],
@@ -177,7 +180,7 @@ TEST_P(BlockSparse, OptionsHoldTogether) {
         }
       if (random() % 2)
         test.single.push_back("block_mask");
-      test.seed = 50 + static_cast<std::uint64_t>(i);
+      test.seed = 50 + i;
       std::string options;
       for (const auto &[name, value] : test.options)
         options += name + "=" + value + " ";
@@ -226,6 +229,7 @@ TEST_P(BlockSparse, AbsentBlocksAreNotUsed) {
 }
 
 TEST_P(BlockSparse, TakesAnyWidthAndStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {forward, backward}) {
     for (auto [width, dtype] : {std::pair{16, "f32"}, {17, "f16"}, {80, "bf16"}, {128, "f16"}}) {
       KernelCase test = sized(kernel, 70, 50, 32, 32, true, dtype);

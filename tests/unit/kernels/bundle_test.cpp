@@ -112,7 +112,10 @@ private:
 };
 
 TEST_P(BundledKernel, HasTheCompilersBitsAndIsRightForAnyArguments) {
-  for (const std::string &name : devicesInTurn(chips, std::hash<std::string>()(GetParam()))) {
+  const std::size_t turn = std::hash<std::string>()(GetParam());
+  if (!isAmongAThird(turn % 3))
+    GTEST_SKIP() << "other kernels have their turn; all run with SECTILE_TEST_ALL=1";
+  for (const std::string &name : devicesInTurn(chips, turn / 3)) {
     SCOPED_TRACE(name);
     BundleBuilder builder({name}, {});
     builder.add(filled.call, {});

@@ -1,6 +1,6 @@
 // reduce, scan, sort, argsort, topk and histogram.
-#include "../Processes.h"
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <limits>
@@ -91,6 +91,7 @@ TEST_P(Collections, ReductionsOfAllTypes) {
 }
 
 TEST_P(Collections, ReductionsOfAllLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *op : reductions) {
     for (std::int64_t n : {1, 63, 64, 65})
       expectRight(device, rowsCase("reduce", n, {{"op", op}}, "f32"));
@@ -119,6 +120,7 @@ TEST_P(Collections, ReductionsOfAllLengths) {
 }
 
 TEST_P(Collections, ReductionsMeetNanAndTies) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *op : {"max", "min", "argmax", "argmin"})
     for (const char *dtype : dtypes)
       for (std::int64_t n : {100, 1000}) {
@@ -189,6 +191,7 @@ TEST_P(Collections, Scans) {
 }
 
 TEST_P(Collections, Sorts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"sort", "argsort"})
     for (const char *descending : {"false", "true"}) {
       for (const char *dtype : dtypes) {
@@ -223,6 +226,7 @@ TEST_P(Collections, SortsLongRows) {
 }
 
 TEST_P(Collections, Topk) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *largest : {"false", "true"}) {
     for (const char *dtype : dtypes) {
       KernelCase test = rowsCase("topk", 100, {{"largest", largest}}, dtype);

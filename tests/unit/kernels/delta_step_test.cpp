@@ -55,6 +55,7 @@ const std::vector<KernelCase> &models() {
 } // namespace
 
 TEST_P(DeltaStep, OfAllModelsAndTypes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (KernelCase test : models())
     for (const char *dtype :
          {"q=f16,state=f32,beta=f32,g=f32", "q=bf16,state=bf16,beta=bf16,g=f16",
@@ -95,6 +96,7 @@ TEST_P(DeltaStep, OfAllConfigurations) {
 }
 
 TEST_P(DeltaStep, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const KernelCase &test : models()) {
     expectRightWithStrides(device, test);
     expectRightWithStrides(device, test, Spread::everywhere);
@@ -168,6 +170,7 @@ TEST_P(DeltaStep, AnInfinityIsNoNaN) {
 
 // A step at a time gives what all steps at once, by chunks, do.
 TEST_P(DeltaStep, ContinuesRwkv7) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Names inputs{"beta", "g", "A_log", "dt_bias"};
   const Assignments options{{"gate", "sigmoid"}};
   const FilledCall chunks = fill({"rwkv7", {{"B", 1}, {"T", 9}, {"N", 1}}, options, inputs, "f32"});
@@ -189,6 +192,7 @@ TEST_P(DeltaStep, ContinuesRwkv7) {
 // Of one call each, except for how products and sums are fused. The states that a call keeps are
 // those that the others leave.
 TEST_P(DeltaStep, StepsAreThoseOfOneCall) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (KernelCase test : models()) {
     test.extents = {{"B", 1}, {"T", 3}, {"P", 1}};
     test.dtype = "f32";

@@ -26,6 +26,7 @@ TEST_P(Embedding, Scale) {
 }
 
 TEST_P(EmbeddingOnChips, AnyShape) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels) {
     for (std::int64_t count : {0, 1, 33, 1025})
       expectRight(device, {kernel, {{"...", count}, {"V", 20}, {"H", 5}}});

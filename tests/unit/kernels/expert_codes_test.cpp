@@ -54,10 +54,14 @@ TEST_P(ExpertCodes, ScaledRowsAndMatrices) {
                     withCounts(up(256, 260, fp8, {"x_scales", "w_scales"}, {{"gate", gates[gate]}}),
                                lengths[i]));
   // Blocks of which the last is not full, in either direction; halves that begin within one.
+  std::size_t place = 0;
   for (const auto &[k, n] :
-       {std::pair<std::int64_t, std::int64_t>{1, 2}, {129, 130}, {300, 384}, {128, 516}, {0, 4}})
+       {std::pair<std::int64_t, std::int64_t>{1, 2}, {129, 130}, {300, 384}, {128, 516}, {0, 4}}) {
+    ++place;
     for (const char *gate : {"none", "interleaved", "concatenated"})
-      expectRight(device, up(k, n, fp8, {"bias", "x_scales", "w_scales"}, {{"gate", gate}}));
+      if (isAmongAThird(place++))
+        expectRight(device, up(k, n, fp8, {"bias", "x_scales", "w_scales"}, {{"gate", gate}}));
+  }
   for (const bool hasRows : {false, true})
     for (const bool hasMatrices : {false, true})
       for (const char *trans : {"false", "true"}) {
@@ -79,13 +83,20 @@ TEST_P(ExpertCodes, ScaledRowsAndMatrices) {
 
 TEST_P(ExpertCodes, ScaledByPersistentPrograms) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
-  for (const std::int64_t n : {32, 128, 256})
-    for (const char *gate : {"none", "interleaved", "concatenated"})
+  std::size_t place = 0;
+  for (const std::int64_t n : {32, 128, 256}) {
+    ++place;
+    for (const char *gate : {"none", "interleaved", "concatenated"}) {
+      ++place;
       for (const Names &with : {Names{"x_scales"}, {"w_scales"}, {"x_scales", "w_scales"}}) {
+        if (!isAmongAThird(place++))
+          continue;
         KernelCase test = withCounts(up(300, 272, fp8, with, {{"gate", gate}}), {63, 0, 65, 1});
         test.config = persistent(n);
         expectRight(device, test);
       }
+    }
+  }
   KernelCase test = withCounts(down(300, 272, fp8, {"h_scales", "w_scales"}), {63, 0, 65, 1});
   test.config = persistent(128);
   expectRight(device, test);
@@ -105,6 +116,7 @@ TEST_P(ExpertCodes, ScalesOfOtherTypes) {
 }
 
 TEST_P(ExpertCodes, ConfigurationsOfScaledBlocks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const std::int64_t k : {32, 64, 128})
     for (const std::int64_t m : {32, 64}) {
       KernelCase test = up(300, 264, fp8, {"x_scales", "w_scales"});
@@ -120,11 +132,15 @@ TEST_P(ExpertCodes, MatricesOfMxfp4) {
     expectRight(device,
                 withCounts(down(96, 130, mxOfHalves, {"bias", "addend", "w_scales"}), counts));
   }
+  std::size_t place = 0;
   for (const auto &[k, n] :
        {std::pair<std::int64_t, std::int64_t>{2, 2}, {34, 130}, {160, 64}, {258, 260}, {0, 4}})
-    for (const char *dtype : {mxOfHalves, mxOfCodes})
+    for (const char *dtype : {mxOfHalves, mxOfCodes}) {
+      ++place;
       for (const char *gate : {"none", "interleaved", "concatenated"})
-        expectRight(device, up(k, n, dtype, {"w_scales"}, {{"gate", gate}}));
+        if (isAmongAThird(place++))
+          expectRight(device, up(k, n, dtype, {"w_scales"}, {{"gate", gate}}));
+    }
   // Activations with scales of their own.
   expectRight(device, up(300, 264, mxOfCodes, {"x_scales", "w_scales"}, gptOss));
   expectRight(device, down(300, 264, mxOfCodes, {"h_scales", "w_scales"}));
@@ -139,6 +155,7 @@ TEST_P(ExpertCodes, MatricesOfMxfp4) {
 }
 
 TEST_P(ExpertCodes, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   expectRightWithStrides(device, up(264, 132, fp8, {"bias", "x_scales", "w_scales"}));
   expectRightWithStrides(device, down(264, 132, fp8, {"h_scales", "w_scales"}));
   expectRightWithStrides(device, up(96, 132, mxOfHalves, {"bias", "w_scales"}, gptOss));
@@ -157,6 +174,7 @@ TEST_P(ExpertCodesElsewhere, IsRight) {
 
 // Whole numbers and powers of two: nothing is rounded.
 TEST_P(ExpertCodes, WholeNumbersAreExact) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *dtype : {fp8, mxOfHalves, mxOfCodes}) {
     KernelCase test = up(200, 264, dtype, {"w_scales"}, {{"gate", "none"}, {"activation", "none"}});
     if (dtype != mxOfHalves)

@@ -1,7 +1,7 @@
 // Mixtures of experts: routes by every option, ties, permutations of few and many choices, gathered
 // products through gates, sums in the order of the choices, and the chain against itself.
-#include "../Processes.h"
 #include "ExpertCases.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -53,6 +53,7 @@ const std::vector<std::vector<double>> lengths{{1},      {0, 0, 5},   {5, 0, 0},
 } // namespace
 
 TEST_P(Experts, RoutesByEveryOption) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   std::size_t place = 0;
   for (const char *dtype : {"f16", "f32"})
     for (const char *scoring : {"softmax", "sigmoid", "chosen"})
@@ -84,6 +85,7 @@ TEST_P(Experts, TiesGoToTheLowerNumber) {
 }
 
 TEST_P(Experts, GradientsOfRoutes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *scoring : {"softmax", "sigmoid", "chosen"})
     for (const char *renormalize : {"false", "true"})
       for (const std::vector<std::string> &with :
@@ -99,6 +101,7 @@ TEST_P(Experts, GradientsOfRoutes) {
 }
 
 TEST_P(Experts, PermutesFewAndMany) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const auto &[tokens, k] : {std::pair{0, 3}, {1, 1}, {5, 8}, {60, 3}, {1000, 2}, {3000, 3}})
     for (const auto &[count, first] : {std::pair{"1", "0"}, {"31", "0"}, {"32", "5"}, {"300", "2"}})
       expectRight(device, permute(tokens, k, count, first));
@@ -123,6 +126,7 @@ TEST_P(Experts, LeavesOutExpertsThatAreElsewhere) {
 }
 
 TEST_P(Experts, ProductsOfGatheredRows) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const auto &counts : lengths)
     for (const char *gate : {"none", "interleaved", "concatenated"}) {
       expectRight(device, withCounts(up({{"gate", gate}}, {}, "f16", 40, 130), counts));
@@ -150,6 +154,7 @@ TEST_P(Experts, ProductsOfGatheredRows) {
 }
 
 TEST_P(Experts, DownAndTheSumOfChoices) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const auto &counts : lengths)
     for (const std::vector<std::string> &with :
          std::vector<std::vector<std::string>>{{}, {"bias", "addend"}})
@@ -176,6 +181,7 @@ TEST_P(Experts, SumsInTheOrderOfChoices) {
 }
 
 TEST_P(Experts, GradientsOfSums) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (std::int64_t choices : {0, 1, 3, 5})
     for (std::int64_t n : {1, 33, 300})
       for (const std::vector<std::string> &with :
@@ -191,6 +197,7 @@ TEST_P(Experts, GradientsOfSums) {
 
 // From logits to tokens' sums: the same as each token's experts one by one, on the host.
 TEST_P(Experts, TheChainIsEachTokensExperts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::int64_t tokens = 37, experts = 6, k = 2, width = 24, inner = 32;
   const FilledCall routed = fill(route(tokens, experts, {{"k", "2"}, {"renormalize", "true"}}));
   const auto chosen = run(device, routed);

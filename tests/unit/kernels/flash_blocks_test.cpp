@@ -50,6 +50,7 @@ struct Blocks {
 };
 
 TEST_P(FlashBlocksOfAnySize, AreRight) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.queries = 170, .keys = 150};
   // Tiles are parts of blocks, and have parts of several.
   for (const auto &[blockQ, blockK] : {std::pair<int, int>{64, 64}, {24, 40}}) {
@@ -108,6 +109,7 @@ TEST_P(FlashBlocks, OfWideRows) {
 
 // A table's gradient goes over all blocks, one after the other.
 TEST_P(FlashBlocks, LearnedOperands) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 130, .keys = 150};
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
   const Blocks blocks(shape, 32, 32, true);
@@ -244,6 +246,7 @@ TEST_P(FlashBlocks, OfALambda) {
 // Keys and values of blocks that are empty may be anything. In those that are whole nobody asks the
 // lambda: its operand has changed meanwhile.
 TEST_P(FlashBlocks, OfALambdaAreVisitedByTheirKinds) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 256, .keys = 512};
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
   Data<half> data(shape);

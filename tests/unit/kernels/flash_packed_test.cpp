@@ -108,6 +108,7 @@ TEST_P(FlashPacked, SequencesAreByThemselves) {
 
 // The number of a sequence is its batch.
 TEST_P(FlashPacked, ScoresAndVisibilitiesOfASequence) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   const auto slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
   const auto alibi = flash::scores(
       [](flash::Score s, const flash::At &at, Float cap, View<const float, 1> slopes) {
@@ -136,6 +137,7 @@ TEST_P(FlashPacked, ScoresAndVisibilitiesOfASequence) {
 
 // Shared by all sequences, and by heads or not.
 TEST_P(FlashPacked, LearnedOperandsHaveGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:gfx942");
   using flash::Along, flash::Learned;
   std::mt19937 engine(9);
   std::uniform_real_distribution<float> uniform(-0.5f, 0.5f);
@@ -235,6 +237,7 @@ TEST_P(FlashPacked, LearnedOperandsOfQueriesKeysAndPairsHaveGradients) {
 
 // Sequences are of different lengths, and what lies behind a shorter one's keys is not looked at.
 TEST_P(FlashPacked, DocumentsOfASequence) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:gfx942");
   constexpr std::int64_t most = 90;
   std::vector<std::int32_t> starts, ends;
   for (const auto &[queries, keys] : lengths)
@@ -318,6 +321,7 @@ TEST_P(FlashPacked, BlocksThatAreNotThereAreNotVisited) {
 
 // By the blocks that a lambda has of each sequence, whose last query lies beside its last key.
 TEST_P(FlashPacked, BlocksOfALambda) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   const auto lambda = flash::where([](const flash::At &at) {
     return abs(at.distance()) < 9.0f || (at.key() / 32 + at.batch() + at.head()) % 3 == 0;
   });

@@ -1,6 +1,7 @@
 // flash::attend over keys in pages: each sequence is attention by itself, and what no query sees is
 // not looked for.
 #include "FlashTest.h"
+#include "tests/unit/Processes.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -172,6 +173,7 @@ TEST_P(FlashPages, OneQueryOfEachSequence) {
 }
 
 TEST_P(FlashPages, KeysAreSplit) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   checkPages<half, half>(device, {64, 16}, alibi(slopes), flash::window(50, 3), alibiReference,
                          [](const Place &at) { return at.distance <= 50; },
                          {.config = {{"splits", 3}, {"n", 16}}});
@@ -184,6 +186,7 @@ TEST_P(FlashPages, KeysAreSplit) {
 
 // The number of a sequence is its batch, and the last query of a chunk lies beside the last key.
 TEST_P(FlashPages, Chunks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:gfx942");
   const std::vector<std::int32_t> given{3, 1, 60, 4, 0, 7};
   const auto prefix = tensor(device.upload(given), {6});
   const auto seen = [&](const Place &at) {
@@ -219,6 +222,7 @@ TEST_P(FlashPages, Chunks) {
 
 // Of heads that share keys, and of those that do not.
 TEST_P(FlashPages, Masks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   constexpr std::int64_t sequences = 6, rows = 40;
   const auto sees = [](std::int64_t s, std::int64_t i, std::int64_t j) {
     return (s + i * 3 + j) % 4 != 0;
@@ -255,6 +259,7 @@ TEST_P(FlashPages, Masks) {
 
 // Bits of each token, in two words, as there are chunks of up to 40.
 TEST_P(FlashPages, Trees) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   std::vector<std::int64_t> starts{0};
   for (const Lengths &own : ofChunks)
     starts.push_back(starts.back() + own.queries);
@@ -279,12 +284,14 @@ TEST_P(FlashPages, Trees) {
 }
 
 TEST_P(FlashPages, CodesWithScales) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:gfx942");
   checkPages<half, std::int8_t>(device, {64, 16}, alibi(slopes), flash::causal(), alibiReference,
                                 before);
 }
 
 // By lists of blocks pages that no query of a program sees are not looked for.
 TEST_P(FlashPages, ListsOfBlocks) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   constexpr std::int64_t sequences = 6;
   // Of heads that share keys one sees what another does not.
   const auto has = [](std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) {
@@ -321,6 +328,7 @@ TEST_P(FlashPages, ListsOfBlocks) {
                          });
 }
 TEST_P(FlashPages, ListsOfBlocksOfOneQuery) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   constexpr std::int64_t rows = 5, columns = 4; // a sequence each
   const auto has = [](std::int64_t s, std::int64_t j) { return (s + j) % 3 != 1; };
   std::vector<std::uint8_t> all;
@@ -352,6 +360,7 @@ TEST_P(FlashPages, ListsOfBlocksOfOneQuery) {
 
 // By the blocks that a lambda has over pages of one query of each sequence, or of chunks.
 TEST_P(FlashPages, BlocksOfALambda) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a", "virtual:gfx942");
   constexpr std::int64_t page = 16, width = 64, KV = 2;
   const auto lambda = flash::where([](const flash::At &at) {
     return at.distance() < 9.0f || (at.key() / 32 + at.batch() + at.head() / 2) % 3 == 0;
@@ -387,6 +396,7 @@ TEST_P(FlashPages, BlocksOfALambda) {
 
 // The same as the library's kernel, whose reference its own tests compare it with.
 TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   const Stream stream = device.stream();
   std::mt19937 random(5);
   const auto bits = []<class T, int N>(const Tensor<T, N> &tensor) {

@@ -26,6 +26,7 @@ TEST_P(Flash, PlainScores) {
 }
 
 TEST_P(Flash, AlibiAndSoftCap) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const auto slopes = device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f});
   const auto alibi = flash::scores(
       [](flash::Score s, const flash::At &at, Float cap, View<const float, 1> slopes) {
@@ -64,6 +65,7 @@ bool sameDocument(const Place &at, std::int64_t queries, std::int64_t keys) {
 }
 
 TEST_P(Flash, Documents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Sizes shape;
   const auto [starts, ends] = documentsOf(shape.keys);
   const auto first = tensor(device.upload(starts), {2, shape.keys}),
@@ -82,6 +84,7 @@ TEST_P(Flash, Documents) {
 }
 
 TEST_P(Flash, PrefixesChunksAndLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const auto lengths = tensor(device.upload(std::vector<std::int32_t>{33, 0}), {2}),
              present = tensor(device.upload(std::vector<std::int32_t>{90, 41}), {2});
   const auto before33 = [](const Place &at) { return at.key < (at.batch == 0 ? 33 : 0); };
@@ -140,6 +143,7 @@ TEST_P(Flash, MasksAndLambdas) {
 }
 
 TEST_P(Flash, Trees) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   // Node i hangs from node (i - 1) / 2.
   const Sizes shape{.queries = 12, .keys = 40};
   std::vector<std::uint64_t> ancestors;
@@ -176,6 +180,7 @@ TEST_P(Flash, Trees) {
 
 // Queries of all heads that share keys are rows of one block, and the keys are split.
 TEST_P(Flash, FewQueriesOverManyKeys) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Sizes shape{.heads = 6, .queries = 3, .keys = 700, .width = 64, .valueWidth = 64};
   const auto slopes =
       device.upload(std::vector<float>{0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f});
@@ -192,6 +197,7 @@ TEST_P(Flash, FewQueriesOverManyKeys) {
 }
 
 TEST_P(Flash, EveryOperationHasItsDerivative) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const auto check = [&](const auto &scores, const ScoreReference &reference, const char *what) {
     test::check<float>(device, {.batches = 1, .heads = 1, .kvHeads = 1, .queries = 20, .keys = 24},
                        scores, flash::everything(), reference, everywhere, what);
@@ -235,6 +241,7 @@ TEST_P(Flash, EveryOperationHasItsDerivative) {
 
 // One for each key, for each head, and for all.
 TEST_P(Flash, ScoresWithoutProducts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   using flash::At, flash::Score;
   const Sizes shape{.batches = 1, .heads = 2, .kvHeads = 1, .queries = 20, .keys = 24};
   std::vector<float> values;
@@ -267,6 +274,7 @@ TEST_P(Flash, ScoresWithoutProducts) {
 // Of rows of 128 keys, values and queries leave no room to fetch tables ahead that gradients are
 // computed from.
 TEST_P(Flash, TablesOfPairsBehindASoftCap) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape{.batches = 1,
                     .heads = 1,
                     .kvHeads = 1,
@@ -324,6 +332,7 @@ TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
 
 // The same as the library's kernel, whose reference its own tests compare it with.
 TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Sizes shape;
   const Data<half> data(shape);
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;
@@ -439,6 +448,7 @@ TEST_P(Flash, LearnedOperandsHaveGradients) {
 
 // A bias of pairs, by itself or shared by batches or heads, beside another operand, and scaled.
 TEST_P(Flash, LearnedOperandsOfPairsHaveGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   using flash::Along, flash::Learned;
   const auto biased = [](flash::Score s, const flash::At &at, Learned<Along::pairs> bias,
                          Learned<Along::heads> slope, Learned<Along::pairs, 1> factor) {
@@ -489,6 +499,7 @@ TEST_P(Flash, LearnedOperandsOfPairsHaveGradients) {
 
 // An offset in device memory is a part of the seed, and a graph reads it when it is replayed.
 TEST_P(Flash, SeedsHaveAnOffsetOnTheDevice) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const Sizes shape;
   const Data<half> data(shape);
   const auto &[B, H, KV, Sq, Sk, D, Dv] = shape;

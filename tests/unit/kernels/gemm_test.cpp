@@ -2,6 +2,7 @@
 #include "../ops/Devices.h"
 #include "kernels/registry/Registry.h"
 #include "tests/unit/LoopPlans.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <gmock/gmock.h>
 #include <sectile/gemm.h>
@@ -124,6 +125,7 @@ TEST_P(Gemm, BiasAndGelu) {
 // An epilogue that looks at a whole tile's columns says how many these are, and gets no fewer where
 // programs share its sums.
 TEST_P(Gemm, TilesOfTheExtentsThatTheCallerGives) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const auto &[m, n] : {std::pair(16, 64), std::pair(64, 64), std::pair(32, 48)}) {
     const Extents of{70, n, 160};
     const auto c = poisoned<float>(device, of);
@@ -147,6 +149,7 @@ TEST_P(Gemm, TilesOfTheExtentsThatTheCallerGives) {
 }
 
 TEST_P(Gemm, RowScale) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:gfx942");
   for (const Way &way : ways()) {
     const auto c = poisoned<float>(device, odd);
     const auto scale = tensor(device.upload(numbers<float>(odd.m, 4)), {odd.m});
@@ -163,6 +166,7 @@ TEST_P(Gemm, RowScale) {
 }
 
 TEST_P(Gemm, MaskByIndices) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const Way &way : ways()) {
     const auto c = poisoned<half>(device, odd);
     gemm(
@@ -179,6 +183,7 @@ TEST_P(Gemm, MaskByIndices) {
 
 // The matrix that is added is c itself, too.
 TEST_P(Gemm, Residual) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:gfx942");
   for (const bool inPlace : {false, true})
     for (const Way &way : ways()) {
       const auto residual = tensor(device.upload(numbers<half>(odd.m * odd.n, 5)), {odd.m, odd.n});
@@ -199,6 +204,7 @@ TEST_P(Gemm, Residual) {
 
 // Two results, one of them through a pointer.
 TEST_P(Gemm, EpilogueThatStores) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const Way &way : ways()) {
     const auto positive = poisoned<half>(device, odd);
     const auto squares = poisoned<float>(device, odd);
@@ -231,6 +237,7 @@ struct Added {
 SECTILE_STRUCT(Added, sum, bias, scale)
 
 TEST_P(Gemm, EpilogueThatAddsInPlace) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:gfx942");
   for (const Extents &of : {odd, uneven})
     for (const Way &way : ways()) {
       const auto sum = tensor(device.upload(numbers<float>(of.m * of.n, 5)), {of.m, of.n});
@@ -307,6 +314,7 @@ TEST_P(Gemm, TypesAndTransposedOperands) {
 
 // Sums of int8 as they are, brought back to int8.
 TEST_P(Gemm, IntegersToIntegers) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:gfx942");
   const Extents of{70, 66, 100};
   for (const Way &way : ways()) {
     const auto c = poisoned<std::int8_t>(device, of);
@@ -329,6 +337,7 @@ TEST_P(Gemm, IntegersToIntegers) {
 
 // One b for all matrices; values for each matrix, and for all.
 TEST_P(Gemm, Batches) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   const Extents of{70, 50, 40};
   const std::int64_t count = 3;
   const auto a = tensor(device.upload(numbers<half>(count * of.m * of.k, 1)), {count, of.m, of.k});
@@ -361,6 +370,7 @@ TEST_P(Gemm, Batches) {
 }
 
 TEST_P(Gemm, EmptyExtents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   auto epilogue = [](const Tile<float> &sums, const GemmPosition &at) {
     return sums + cast<float>(at.rows() + at.columns());
   };
@@ -379,6 +389,7 @@ TEST_P(Gemm, EmptyExtents) {
 
 // A graph keeps the scratch memory of shared sums.
 TEST_P(Gemm, InAGraph) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:gfx942");
   const Stream stream = device.new_stream();
   for (const Way &way : ways()) {
     const auto a = left<half>(device, odd), b = right<half>(device, odd);

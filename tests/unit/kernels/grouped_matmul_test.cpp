@@ -39,6 +39,7 @@ const std::vector<std::vector<int>> lengths{
 };
 
 TEST_P(GroupedMatmul, EmptyGroupsAndPartialTiles) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const auto &sizes : lengths) {
     expectRight(device, withSizes("grouped_matmul", sizes, "f16"));
     expectRight(device, withSizes("grouped_matmul_drhs", sizes, "f16"));
@@ -111,6 +112,7 @@ TEST_P(GroupedMatmul, PersistentProgramsOfLargeTiles) {
 }
 
 TEST_P(GroupedMatmul, PersistentProgramsTakeStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"}) {
     KernelCase test{kernel, {}, {}, {}, "f16"};
     test.config = persistent(2);
@@ -135,6 +137,7 @@ TEST_P(GroupedMatmulEverywhere, Right) {
 }
 
 TEST_P(GroupedMatmul, Extents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const auto &[k, n] : {std::pair{1, 1}, {0, 5}, {33, 65}, {64, 0}}) {
     expectRight(device, {"grouped_matmul", {{"K", k}, {"N", n}}, {}, {}, "f16"});
     expectRight(device, {"grouped_matmul_drhs", {{"K", k}, {"N", n}}, {}, {}, "f16"});
@@ -152,6 +155,7 @@ TEST_P(GroupedMatmul, WholeNumbersAreExact) {
 }
 
 TEST_P(GroupedMatmul, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *kernel : {"grouped_matmul", "grouped_matmul_drhs"})
     for (const char *trans : {"false", "true"})
       expectRightWithStrides(device, {kernel, {}, {{"trans_rhs", trans}}, {}, "f16"});

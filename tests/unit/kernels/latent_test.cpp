@@ -2,6 +2,7 @@
 // refuse.
 #include "PagedTest.h"
 #include "RandomCase.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -70,6 +71,7 @@ TEST_P(LatentEverywhere, TakesWideRows) {
 }
 
 TEST_P(Latent, ManyHeads) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (int heads : {1, 17, 64, 128})
     for (int queries : {1, 2}) {
       KernelCase test{"latent_decode",
@@ -82,6 +84,7 @@ TEST_P(Latent, ManyHeads) {
 
 // A warp of its own copies whole steps, of latents and of the columns beside them.
 TEST_P(Latent, WholeStepsOfPages) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int splits : {1, 2}) {
     KernelCase test{"latent_decode", {{"Hq", 64}, {"D", 192}, {"page", 64}, {"max", 4}}};
     test.options = {{"latent", "128"}};
@@ -92,6 +95,7 @@ TEST_P(Latent, WholeStepsOfPages) {
 }
 
 TEST_P(Latent, OptionsHoldTogether) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   std::mt19937_64 random(13);
   for (int i = 0; i < 14; ++i) {
     auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
@@ -124,6 +128,7 @@ TEST_P(Latent, OptionsHoldTogether) {
 }
 
 TEST_P(Latent, ListsOfAnyLength) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int most : {1, 15, 16, 33, 100})
     for (int splits : {1, 3}) {
       KernelCase test{"latent_sparse", {{"topk", most}, {"S", 5}, {"R", 2}}};

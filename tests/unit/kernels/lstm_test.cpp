@@ -55,6 +55,7 @@ const char *const kernels[] = {"rnn",          "rnn_backward", "gru",
 } // namespace
 
 TEST_P(Cells, OfAllDtypes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : kernels)
     for (const char *dtype : {"f32", "f16", "bf16"}) {
       KernelCase test = cellCase(kernel, {});
@@ -65,9 +66,11 @@ TEST_P(Cells, OfAllDtypes) {
 
 TEST_P(Cells, OfAllSizes) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  std::size_t place = 0;
   for (const char *kernel : kernels) {
     for (const auto &[b, h] : {std::pair{1, 1}, {17, 16}, {1, 33}, {1, 16}, {17, 33}})
-      expectRight(device, cellCase(kernel, {.t = 2, .b = b, .i = 33, .h = h, .directions = 1}));
+      if (isAmongAThird(place++))
+        expectRight(device, cellCase(kernel, {.t = 2, .b = b, .i = 33, .h = h, .directions = 1}));
     // w_hh is one number, and its gradient the sum of 34 others.
     expectRightAnywhere(
         device, fill(cellCase(kernel, {.t = 2, .b = 17, .i = 33, .h = 1, .directions = 1})));
@@ -80,6 +83,7 @@ TEST_P(Cells, OfAllSizes) {
 
 // More columns than a program has: a launch for each step.
 TEST_P(Cells, OfManyColumns) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : kernels) {
     KernelCase test = cellCase(kernel, {.t = 3, .h = 40});
     test.dtype = "f16";

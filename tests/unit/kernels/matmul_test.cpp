@@ -1,7 +1,7 @@
 // matmul and batched_matmul: extents beside tile edges, dtypes, the epilogue, sums that several
 // programs share.
-#include "../Processes.h"
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -31,6 +31,7 @@ void integers(const Invocation &, std::vector<HostArray> &inputs) {
 }
 
 TEST_P(Matmul, AnyExtents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const Extents &extents :
        {matrix(1, 1, 1), matrix(1, 65, 33), matrix(65, 1, 31), matrix(63, 64, 65),
         matrix(64, 65, 32), matrix(7, 5, 0), matrix(0, 5, 7), matrix(5, 0, 7), matrix(1, 1, 100)}) {
@@ -40,6 +41,7 @@ TEST_P(Matmul, AnyExtents) {
 }
 
 TEST_P(Matmul, NoInnerExtentLeavesTheEpilogue) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   const KernelCase test{"matmul", matrix(3, 4, 0), {{"beta", "2"}}, {"bias", "residual"}, "f32", {},
                         1,        integers};
   expectExact(device, test);
@@ -66,6 +68,7 @@ TEST_P(MatmulEverywhere, DtypesAndResults) {
 }
 
 TEST_P(Matmul, TransposedOperands) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const char *a : {"true", "false"})
     for (const char *b : {"true", "false"})
       for (const char *dtype : {"bf16", "f32", "f8e4m3", "i8"})
@@ -78,6 +81,7 @@ TEST_P(Matmul, TransposedOperands) {
 
 // Long sums of fp8: promoted where the precision allows it, in f32 where it is exact.
 TEST_P(Matmul, SumsOfFp8) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const char *dtype : {"f8e4m3", "f8e5m2"})
     for (const char *precision : {"tf32", "exact"})
       for (const Config &config :
@@ -117,6 +121,7 @@ TEST(MatmulReference, SumsOfFp8AreHeldToTheirPrecision) {
 }
 
 TEST_P(Matmul, EachPartOfTheEpilogueAlone) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const std::string &part : everything)
     expectRight(device, {"matmul", matrix(66, 34, 20), {}, {part}, "f16"});
   for (const char *activation : {"relu", "gelu", "silu"})
@@ -142,6 +147,7 @@ TEST_P(Matmul, ReluKeepsNan) {
 }
 
 TEST_P(Matmul, WholeNumbersAreExact) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   for (const char *dtype : {"f16", "bf16", "f32", "f8e4m3", "i8"})
     expectExact(device, {"matmul",
                          matrix(70, 66, 40),
@@ -164,6 +170,7 @@ TEST_P(Matmul, WholeNumbersAreExact) {
 
 // Fewer programs than tiles, and more.
 TEST_P(Matmul, PersistentPrograms) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
   for (const char *dtype : {"f16", "bf16", "f32"})
     for (const std::int64_t programs : {1, 2, 64})
       for (const char *transposed : {"false", "true"})
@@ -183,6 +190,7 @@ TEST_P(Matmul, PersistentPrograms) {
 
 // Clusters that do several tiles, with rows of tiles that are no multiple of their programs.
 TEST_P(Matmul, PersistentClusters) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90");
   for (const std::int64_t programs : {1, 4, 7, 64})
     for (const char *activation : {"none", "relu"})
       expectRight(device, {"matmul",
@@ -252,16 +260,20 @@ TEST_P(Matmul, TilesBetween128And256Columns) {
 
 // Bits must not depend on who arrives last: expectRight compares two runs.
 TEST_P(MatmulEverywhere, SharedSums) {
+  std::size_t place = 0;
   for (const char *dtype : {"f16", "f32", "i8"}) {
+    ++place;
     for (const std::int64_t splits : {2, 3, 7, 16})
-      expectRight(device, {"matmul", matrix(70, 66, 200), {}, {}, dtype, {{"splits", splits}}});
+      if (isAmongAThird(place++))
+        expectRight(device, {"matmul", matrix(70, 66, 200), {}, {}, dtype, {{"splits", splits}}});
     for (const std::int64_t programs : {1, 3, 5, 16, 100})
-      expectRight(device, {"matmul",
-                           matrix(150, 70, 200),
-                           {{"schedule", "stream_k"}},
-                           {},
-                           dtype,
-                           {{"programs", programs}}});
+      if (isAmongAThird(place++))
+        expectRight(device, {"matmul",
+                             matrix(150, 70, 200),
+                             {{"schedule", "stream_k"}},
+                             {},
+                             dtype,
+                             {{"programs", programs}}});
   }
   expectRight(device, {"matmul",
                        matrix(70, 66, 200),
@@ -288,6 +300,7 @@ TEST(MatmulDefaults, LongSumsOfFewTilesAreShared) {
 }
 
 TEST_P(Matmul, StridesAndUnalignedMemory) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90", "virtual:sm_90a");
   expectRightWithStrides(device, {"matmul", matrix(33, 70, 41), {}, {}, "f16"});
   for (const char *dtype : {"f16", "f32", "f8e4m3"})
     expectRightWithStrides(device, {"matmul",

@@ -1,5 +1,6 @@
 // mean_pool and chunk_mean_pool, forward and backward.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include "vgpu/VirtualDevice.h"
 #include <cmath>
 #include <limits>
@@ -47,6 +48,7 @@ void withoutPositions(const Invocation &, std::vector<HostArray> &inputs) {
 } // namespace
 
 TEST_P(Pooling, MeansOfAllShapes) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"mean_pool", "mean_pool_backward"})
     for (const auto &with : {std::vector<std::string>{}, std::vector<std::string>{"mask"}}) {
       for (const char *dtype : floats)
@@ -117,6 +119,7 @@ TEST_P(Pooling, HiddenPositionsAreNotLookedAt) {
 }
 
 TEST_P(Pooling, ChunksOfAllLengths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"chunk_mean_pool", "chunk_mean_pool_backward"}) {
     for (const char *dtype : floats) {
       KernelCase test = chunkCase(kernel, 150, 64);
@@ -140,6 +143,7 @@ TEST_P(Pooling, ChunksOfAllLengths) {
 }
 
 TEST_P(Pooling, ChunksOfPackedSequences) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"chunk_mean_pool", "chunk_mean_pool_backward"})
     for (std::int64_t chunk : {1, 4, 16, 50})
       for (const auto &bounds :

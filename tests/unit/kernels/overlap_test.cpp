@@ -179,7 +179,7 @@ std::vector<KernelCase> casesOf(const KernelSpec &kernel) {
 
 // Each output over each input that its description lets it replace.
 TEST_P(Overlap, InPlaceGivesTheSameBits) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "interpreter");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "interpreter", "virtual:gfx942");
   const Stream stream = device.stream();
   int tried = 0;
   for (const KernelSpec &kernel : kernelRegistry())

@@ -1,6 +1,7 @@
 // paged_decode: extents, dtypes and options, tables that lie about pages nobody needs, quantised
 // caches and what they cost in accuracy, what is read.
 #include "PagedTest.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 #include <sectile/library.h>
@@ -27,6 +28,7 @@ TEST_P(PagedDecodeEverywhere, IsRight) {
 }
 
 TEST_P(PagedDecode, TakesPagesOfAnySize) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (int page : {1, 2, 3, 7, 16, 31, 48, 64, 100, 128, 256}) {
     const int max = std::max(2, 140 / page), all = page * max;
     for (int splits : {1, 3}) {
@@ -41,6 +43,7 @@ TEST_P(PagedDecode, TakesPagesOfAnySize) {
 // A warp of its own copies whole steps; behind the last key and before the window a page may hold
 // anything.
 TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   constexpr int page = 128, max = 4, width = 64;
   for (int splits : {1, 2})
     for (const char *left : {"-1", "70"}) {
@@ -86,6 +89,7 @@ TEST_P(PagedDecode, WholeStepsAreCopiedAsTheyAre) {
 }
 
 TEST_P(PagedDecode, TakesContextsOfAnyLength) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (int length : {0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 96})
     for (int splits : {1, 2, 5}) {
       KernelCase test{"paged_decode", {{"S", 1}, {"Hkv", 1}}, {}, {}, "f16"};
@@ -100,6 +104,7 @@ TEST_P(PagedDecode, TakesContextsOfAnyLength) {
 }
 
 TEST_P(PagedDecode, TakesAnyHeadsAndWidths) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (auto [heads, kvHeads] :
        {std::pair{1, 1}, {2, 2}, {15, 1}, {16, 1}, {17, 1}, {40, 1}, {6, 2}})
     expectRight(device, {"paged_decode", {{"Hq", heads}, {"Hkv", kvHeads}}});
@@ -117,6 +122,7 @@ TEST_P(PagedDecode, TakesAnyHeadsAndWidths) {
 }
 
 TEST_P(PagedDecode, OptionsHoldTogether) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *cap : {"0", "1.5"})
     for (const char *left : {"-1", "0", "20"})
       for (int splits : {1, 4})
@@ -202,6 +208,7 @@ TEST_P(PagedDecode, ScaledNumbersMayBeLargerThanTheirType) {
 }
 
 TEST_P(PagedDecode, QuantisedCachesWithScalesForEachBlock) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *dtypes : {"f16,k_cache=f8e4m3", "f16,k_cache=i8", "bf16,k_cache=f8e4m3",
                              "f32,k_cache=i8", "f16,k_cache=u8"})
     for (int page : {5, 16, 64}) {
@@ -221,6 +228,7 @@ TEST_P(PagedDecode, QuantisedCachesWithScalesForEachBlock) {
 }
 
 TEST_P(PagedDecode, QuantisedCachesWithScalesForEachHead) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtypes : {"f16,k_cache=f8e4m3", "f16,k_cache=i8"}) {
     KernelCase test{"paged_decode", {}, {}, {"k_scale", "v_scale", "sinks"}, dtypes};
     test.single = {"k_scale", "sinks"};

@@ -95,6 +95,7 @@ TEST_P(PlannedDecode, IsRight) {
 
 // More parts than a merge takes at a time.
 TEST_P(PlannedDecode, SequencesMayHaveManyParts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   KernelCase test = decoding(256, {9000, 100}, 40);
   test.extents["max"] = 36;
   expectRight(device, test);
@@ -125,6 +126,7 @@ TEST_P(PlannedDecode, TakesAnyHeadsAndCaches) {
 
 // Whole steps that a warp of its own copies.
 TEST_P(PlannedDecode, WholeStepsAreCopiedAsTheyAre) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const int page : {64, 128})
     for (const char *left : {"-1", "400"}) {
       KernelCase test = decoding(page, {900, 0, 63, 256, 321, 960}, 14, 64);

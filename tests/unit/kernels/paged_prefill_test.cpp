@@ -1,6 +1,7 @@
 // paged_prefill: chunks of any lengths, options and dtypes, and the same numbers as attention over
 // keys that lie in a row.
 #include "PagedTest.h"
+#include "tests/unit/Processes.h"
 #include <cmath>
 #include <sectile/error.h>
 
@@ -44,6 +45,7 @@ TEST_P(PagedPrefillEverywhere, IsRight) {
 }
 
 TEST_P(PagedPrefill, TakesChunksOfAnyLength) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (int group : {1, 2, 3})
     for (int m : {16, 64}) {
       KernelCase test{"paged_prefill", {{"Hq", 2 * group}, {"page", 7}, {"max", 14}}};
@@ -68,6 +70,7 @@ TEST_P(PagedPrefill, TakesChunksOfAnyLength) {
 }
 
 TEST_P(PagedPrefill, FindsItsSequenceAmongMany) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   std::vector<std::pair<int, int>> many;
   for (int s = 0; s < 300; ++s)
     many.emplace_back(s % 7 == 3 ? 0 : s % 3, s % 20);
@@ -85,6 +88,7 @@ TEST_P(PagedPrefill, RowsBeforeAllKeysAreZero) {
 }
 
 TEST_P(PagedPrefill, OptionsHoldTogether) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   std::mt19937_64 random(5);
   for (int i = 0; i < 12; ++i) {
     auto pick = [&](std::vector<const char *> from) { return from[random() % from.size()]; };
@@ -116,6 +120,7 @@ TEST_P(PagedPrefill, StepsWithinPages) {
 }
 
 TEST_P(PagedPrefill, TakesAnyWidth) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::vector<std::pair<int, const char *>> widths{
       {16, "f32"}, {17, "bf16"}, {80, "f16"}, {128, "f16"}, {256, "bf16"}};
   for (auto [width, dtype] : widths)

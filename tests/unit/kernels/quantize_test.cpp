@@ -157,6 +157,7 @@ TEST_P(QuantizeEverywhere, Right) {
 }
 
 TEST_P(Quantize, Strides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *granularity : granularities)
     for (Spread spread : {Spread::rows, Spread::everywhere})
       for (const char *kernel : {"quantize", "silu_mul_quantize"})
@@ -165,6 +166,7 @@ TEST_P(Quantize, Strides) {
 
 // A scale of 1, and whole numbers that the codes hold.
 TEST_P(Quantize, WholeNumbersAreExact) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *granularity : granularities)
     for (const char *out : codes)
       for (const char *format : formats) {
@@ -181,6 +183,7 @@ TEST_P(Quantize, WholeNumbersAreExact) {
 }
 
 TEST_P(Quantize, ZerosAndTheSmallestNumbers) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *granularity : granularities)
     for (const char *out : codes)
       for (const char *format : formats)
@@ -256,6 +259,7 @@ struct Product {
 };
 
 TEST_P(QuantizeEverywhere, ScaledMatmulTakesCodesAndScales) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:gfx942");
   constexpr std::int64_t m = 40, n = 150, k = 200;
   auto numbers = [](std::int64_t count, std::uint64_t seed) {
     std::mt19937_64 random(seed);

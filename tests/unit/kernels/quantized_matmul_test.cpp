@@ -1,5 +1,6 @@
 // quantized_matmul: int4 and int8 codes, groups, zero points.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 
 using namespace sectile;
 using namespace sectile::test;
@@ -23,6 +24,7 @@ KernelCase quantized(std::int64_t m, std::int64_t n, std::int64_t k, int group, 
 }
 
 TEST_P(QuantizedMatmul, AnyExtents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f16", "f16,w=i8"})
     for (const auto &[m, n, k] : {std::tuple{1, 1, 2},
                                   {1, 65, 34},
@@ -35,6 +37,7 @@ TEST_P(QuantizedMatmul, AnyExtents) {
 }
 
 TEST_P(QuantizedMatmul, GroupsAndZeros) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *dtype : {"f16", "f16,w=i8"})
     for (const int group : {16, 32, 48, 128})
       for (const auto &with : {std::vector<std::string>{}, {"zeros", "bias"}})
@@ -46,6 +49,7 @@ TEST_P(QuantizedMatmul, GroupsAndZeros) {
 
 // Steps that splits do not divide, and fewer than there are splits.
 TEST_P(QuantizedMatmul, Splits) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const int splits : {2, 3, 8})
     for (const char *dtype : {"f16", "bf16,w=i8"}) {
       KernelCase test = quantized(20, 70, 200, 32, dtype, {"zeros", "bias"});
@@ -59,6 +63,7 @@ TEST_P(QuantizedMatmul, Splits) {
 
 // As with many rows: no step of the product need lie in one group.
 TEST_P(QuantizedMatmul, DecodedApart) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f16", "bf16,w=i8"})
     for (const int group : {16, 48, 128}) {
       KernelCase test = quantized(20, 33, 200, group, dtype, {"zeros", "bias"});

@@ -112,6 +112,7 @@ TEST_P(Rerope, FewQueriesOfManyKeys) {
 
 // Parts of several programs, or sums in any order, for both sets.
 TEST_P(Rerope, WaysToSumGradients) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   KernelCase test = back({{"B", 1}, {"Hq", 4}, {"Hkv", 1}}, {{"window", "9"}});
   test.config["kv_parts"] = 2;
   expectRight(device, test);
@@ -138,6 +139,7 @@ TEST_P(Rerope, TakesEveryOption) {
 
 // v has strides of its own; none of q's.
 TEST_P(Rerope, TakesAnyStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *layout : {"bhsd", "bshd"}) {
     expectRightWithStrides(device, {"rerope_attention", {}, {{"layout", layout}, {"window", "7"}}});
     expectRightWithStrides(device,

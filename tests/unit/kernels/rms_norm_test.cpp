@@ -1,5 +1,6 @@
 // rms_norm and rms_norm_backward, with and without weights and a residual.
 #include "KernelTest.h"
+#include "tests/unit/Processes.h"
 #include <sectile/library.h>
 
 using namespace sectile;
@@ -16,6 +17,7 @@ const std::vector<std::vector<std::string>> gradients{
 } // namespace
 
 TEST_P(RmsNorm, ForwardAndBackward) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *dtype : {"f32", "f16", "bf16"}) {
     for (const auto &with : residuals)
       expectRight(device, {"rms_norm", {{"...", 19}, {"N", 300}}, {}, with, dtype});
@@ -25,6 +27,7 @@ TEST_P(RmsNorm, ForwardAndBackward) {
 }
 
 TEST_P(RmsNorm, WeightOffset) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Assignments options{{"weight_offset", "1"}};
   for (const char *dtype : {"f32", "f16", "bf16"}) {
     for (const auto &with : residuals)
@@ -39,6 +42,7 @@ TEST_P(RmsNorm, WeightOffset) {
 }
 
 TEST_P(RmsNormOnChips, RowsOfEveryLength) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (std::int64_t n : {0, 1, 31, 32, 33, 128, 1025}) {
     expectRight(device, {"rms_norm", {{"...", 3}, {"N", n}}, {}, residuals[n % 4]});
     expectRight(device, {"rms_norm_backward", {{"...", 3}, {"N", n}}, {}, gradients[n % 5]});
@@ -53,6 +57,7 @@ TEST_P(RmsNormOnChips, AnyNumberOfRows) {
 }
 
 TEST_P(RmsNormOnChips, RowsBeyondABlock) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   expectRight(device, {"rms_norm", {{"...", 3}, {"N", 9001}}, {}, residuals[1], "f16"});
   for (const auto &with : residuals)
     expectRight(

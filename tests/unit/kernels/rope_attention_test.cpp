@@ -46,6 +46,7 @@ const char *const backwards[] = {"rope_attention_backward", "exposb_attention_ba
 } // namespace
 
 TEST_P(RotaryAttention, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const auto &[queries, keys] :
        {std::pair{1, 1}, {1, 65}, {63, 64}, {65, 63}, {0, 5}, {5, 0}, {33, 129}})
     expectRight(device, {"rope_attention", {{"Sq", queries}, {"Sk", keys}}, {{"causal", "true"}}});
@@ -89,6 +90,7 @@ TEST_P(RotaryAttention, FewQueriesOfManyKeys) {
 }
 
 TEST_P(RotaryAttention, ConstantsOfExposbAreOptions) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *option : {"gain_base", "gain_peak", "gain_center", "gain_width", "boost",
                              "boost_decay", "near_base", "near_peak", "near_decay"}) {
     const Assignments options{{option, std::string(option).ends_with("decay") ? "0.05" : "1.5"}};
@@ -129,6 +131,7 @@ TEST_P(RotaryAttention, UnorderedGradients) {
 }
 
 TEST_P(RotaryAttention, TakesAnyStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : forwards)
     expectRightWithStrides(device, {kernel, {}, {{"layout", "bshd"}}});
   for (const char *kernel : backwards)
@@ -137,6 +140,7 @@ TEST_P(RotaryAttention, TakesAnyStrides) {
 
 // A row with nothing to attend gives 0, -inf and no gradient, never NaN.
 TEST_P(RotaryAttention, RowsWithoutKeys) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : forwards) {
     const auto outputs = run(
         device,

@@ -3,6 +3,7 @@
 #include "KernelTest.h"
 #include "kernels/calls/Use.h"
 #include "kernels/position/References.h"
+#include "tests/unit/Processes.h"
 #include "vgpu/VirtualDevice.h"
 #include <algorithm>
 #include <cmath>
@@ -69,6 +70,7 @@ std::vector<float> angles(const Device &device, std::int64_t position, std::int6
 } // namespace
 
 TEST_P(Rope, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"rope", "rope_backward"})
     for (std::int64_t length : {0, 1, 31, 32, 33, 65})
       expectRight(device, {kernel, {{"S", length}}});
@@ -80,6 +82,7 @@ TEST_P(Rope, IsRightAtEveryEdge) {
 }
 
 TEST_P(Rope, TakesEveryOption) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *kernel : {"rope", "rope_backward"})
     for (const char *style : {"half", "interleaved"})
       for (const char *dtype : {"f16", "bf16", "f32"}) {
@@ -189,6 +192,7 @@ TEST_P(Rope, AnglesOfLargePositionsAreGood) {
 }
 
 TEST_P(Rope, ScalesFrequencies) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const char *kernel : {"rope", "rope_backward"})
     for (Assignments options : scalings()) {
       options.push_back({"theta", "10"});

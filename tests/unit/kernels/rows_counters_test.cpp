@@ -189,7 +189,7 @@ TEST_P(RowCounters, GroupsAreReadOnce) {
 
 // Angles are made, not read; tables and weights are read once for the batches that share them.
 TEST_P(RowCounters, PositionsMoveRowsOnce) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   const std::map<std::string, std::int64_t> heads{{"B", 2}, {"H", 4}, {"S", 64}, {"D", 128}};
   constexpr std::uint64_t turned = 2 * 4 * 64 * 128 * 2;
   for (const char *kernel : {"rope", "rope_backward"})

@@ -18,6 +18,7 @@ static const Config blocks{{"m", 16}, {"n", 16}};
 static const std::vector<std::string> withRest{"drem"};
 
 TEST_P(StickBreaking, IsRightAtEveryEdge) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   for (const auto &[queries, keys] : {std::pair{1, 1},
                                       {2, 2},
                                       {1, 65},
@@ -65,6 +66,7 @@ TEST_P(StickBreaking, HeadsComeInTurn) {
 }
 
 TEST_P(StickBreaking, TakesAnyStrides) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   expectRightWithStrides(device, {name, {}, {{"layout", "bshd"}}});
   expectRightWithStrides(device, {back, {}, {}, withRest});
 }
@@ -72,6 +74,7 @@ TEST_P(StickBreaking, TakesAnyStrides) {
 // Each query is the key before it, whose product with it is so large that it takes the whole stick:
 // o is that key's value, to the bit.
 TEST_P(StickBreaking, SaturatedWeightsAreExact) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const auto shifted = [](std::vector<double> rows) {
     std::rotate(rows.begin(), rows.end() - 64, rows.end());
     return rows;
@@ -119,6 +122,7 @@ TEST_P(StickBreaking, WeightsAndRestAreTheStick) {
 // Scores that break the stick whole, that leave it whole, and rows so long that nothing is left of
 // it: a product of numbers below 1 would be 0 long before, and its logarithm infinite.
 TEST_P(StickBreaking, LongRowsAndHugeScoresStayFinite) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   for (const char *scale : {"0", "30", "3000"}) {
     const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Hq", 1}, {"Sq", 20}, {"Sk", 700}};
     for (const char *dtype : {"f16", "f32"}) {
@@ -135,6 +139,7 @@ TEST_P(StickBreaking, LongRowsAndHugeScoresStayFinite) {
 
 // Blocks are an implementation's matter.
 TEST_P(StickBreaking, BlocksDoNotMatter) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const std::map<std::string, std::int64_t> extents{{"B", 1}, {"Sq", 70}, {"Sk", 70}};
   for (const Config &config : {Config{{"m", 16}, {"n", 32}}, {{"m", 64}, {"n", 16}}}) {
     expectRight(device, {name, extents, {}, {}, "f32", config});

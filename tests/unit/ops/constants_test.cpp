@@ -361,19 +361,19 @@ template <class T> void checkCastsOf8Bits(const Device &device) {
 } // namespace
 
 TEST_P(Constants, Floats) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   checkAll(device, operationsOfReals<float>());
 }
 TEST_P(Constants, Doubles) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   checkAll(device, operationsOfReals<double>());
 }
 TEST_P(Constants, Halves) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   checkAll(device, operationsOfReals<half>());
 }
 TEST_P(Constants, BFloats) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:sm_90a");
   checkAll(device, operationsOfReals<bfloat16>());
 }
 TEST_P(Constants, FloatsOf8Bits) {
@@ -384,7 +384,7 @@ TEST_P(Constants, FloatsOf8Bits) {
   checkCastsOf8Bits<float8_e4m3b11fnuz>(device);
 }
 TEST_P(Constants, Integers) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80", "virtual:gfx942");
   checkAll(device, operationsOfIntegers<std::int8_t>());
   checkAll(device, operationsOfIntegers<std::uint32_t>());
   checkAll(device, operationsOfIntegers<std::int64_t>());

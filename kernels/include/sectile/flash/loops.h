@@ -142,7 +142,7 @@ struct SlotConfig {
 SECTILE_CONFIG(SlotConfig, slot)
 struct PairConfig : LoopConfig, SlotConfig {};
 constexpr auto sectileConfigFields(std::type_identity<PairConfig>) {
-  return std::tuple_cat(config_fields<LoopConfig>, config_fields<SlotConfig>);
+  return sectile::detail::joinedFields(config_fields<LoopConfig>, config_fields<SlotConfig>);
 }
 template <class T>
 void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
@@ -199,7 +199,7 @@ struct PageConfig {
 SECTILE_CONFIG(PageConfig, splits, page, packed, kScaled, vScaled, planned, several)
 struct PagedConfig : LoopConfig, PageConfig {};
 constexpr auto sectileConfigFields(std::type_identity<PagedConfig>) {
-  return std::tuple_cat(config_fields<LoopConfig>, config_fields<PageConfig>);
+  return sectile::detail::joinedFields(config_fields<LoopConfig>, config_fields<PageConfig>);
 }
 
 // Sequence s, of S, has lengths[s] keys, no more than its row of tables has room for. Key j is in
@@ -237,7 +237,7 @@ void tracePages(const LoopConfig &config, const PageConfig &pages,
 // parts. queries: tokens of all sequences. keys: that a table has room for.
 struct PagedListConfig : ListConfig, PageConfig {};
 constexpr auto sectileConfigFields(std::type_identity<PagedListConfig>) {
-  return std::tuple_cat(config_fields<ListConfig>, config_fields<PageConfig>);
+  return sectile::detail::joinedFields(config_fields<ListConfig>, config_fields<PageConfig>);
 }
 void tracePagedLists(const PagedListConfig &config, const View<std::int32_t, 4> &lists,
                      const View<const std::int32_t, 1> &lengths,
