@@ -35,8 +35,9 @@ TEST(AutotuneKernels, CandidatesDifferAndBeginWithTheKernelsOwnChoice) {
 
 // Of calls with launches beside the one that is tuned, as copies of operands before it.
 std::vector<Invocation> callsOf(const KernelSpec &kernel) {
-  std::vector<Invocation> calls{resolveTypical(kernel, "", {}, test::allLaunches(kernel)),
-                                resolveTypical(kernel, "", kernel.small, test::allLaunches(kernel))};
+  std::vector<Invocation> calls{
+      resolveTypical(kernel, "", {}, test::allLaunches(kernel)),
+      resolveTypical(kernel, "", kernel.small, test::allLaunches(kernel))};
   const auto add = [&](std::string_view dtype, std::map<std::string, std::int64_t> extents,
                        const Assignments &options = {}) {
     calls.push_back(resolveTypical(kernel, dtype, std::move(extents), options));
