@@ -258,8 +258,10 @@ void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modif
       refuse(call, "persistent programs have ", mostPlannedSequences, " sequences at most, not ",
              sequences);
     plan = use.workspace<std::int32_t, 2>({sequences + 1, 2});
-    const PackedPlanConfig config{.block = static_cast<int>(powerAtLeast(sequences + 1)),
-                                  .m = chosen.m};
+    // One code for few sequences, however many.
+    const PackedPlanConfig config{
+        .block = static_cast<int>(powerAtLeast(std::max<std::int64_t>(sequences + 1, 64))),
+        .m = chosen.m};
     use(packedPlan, 1, use.tensor<std::int32_t, 1>("cu_seqlens_q"),
         use.tensor<std::int32_t, 1>("cu_seqlens_k"), call.extent("Tq"), call.extent("Tk"), plan,
         config);

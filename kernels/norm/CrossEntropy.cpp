@@ -273,7 +273,7 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
     if (config.shared && !config.counted) {
       share = use.workspace<float, 1>({1});
       forTargets(use.call, [&]<class Target>(Target) {
-        use(crossEntropyShare<Target>, 1, countConfig(rows), {{"share", share}});
+        use(crossEntropyShare<Target>, 1, countConfig(), {{"share", share}});
       });
     }
     forTypes(use.call, [&]<class T, class Target>(T, Target) {

@@ -206,7 +206,7 @@ void launch(Use &use) {
   if (config.shared) {
     share = use.workspace<float, 1>({1});
     forTargets(call, [&]<class Target>(Target) {
-      use(crossEntropyShare<Target>, 1, countConfig(n, mean.ofNoneIsZero), {{"share", share}});
+      use(crossEntropyShare<Target>, 1, countConfig(mean.ofNoneIsZero), {{"share", share}});
     });
   }
   const std::int64_t chunk =

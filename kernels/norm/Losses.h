@@ -1,8 +1,6 @@
 // Losses of rows as one number, and each row's share in a mean, for the kernels whose losses are
 // cross entropies.
 #pragma once
-#include "kernels/blocks/RowBlocks.h"
-#include <algorithm>
 #include <sectile/sectile.h>
 
 namespace sectile {
@@ -15,9 +13,8 @@ struct MeanConfig {
 SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, unroll, warps)
 
 // To count targets alone leaves registers for all that are in flight.
-inline MeanConfig countConfig(std::int64_t rows, bool ofNoneIsZero = false) {
-  const std::int64_t block = std::clamp<std::int64_t>(powerAtLeast(rows), 512, 16384);
-  return {.ofNoneIsZero = ofNoneIsZero, .block = static_cast<int>(block), .unroll = 1};
+inline MeanConfig countConfig(bool ofNoneIsZero = false) {
+  return {.ofNoneIsZero = ofNoneIsZero, .block = 16384, .unroll = 1};
 }
 
 // One for each target of a block that counts.

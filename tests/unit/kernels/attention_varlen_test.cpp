@@ -1,5 +1,6 @@
 // Attention over packed sequences, forward and backward.
 #include "AttentionTest.h"
+#include "kernels/calls/Use.h"
 #include "tests/unit/Processes.h"
 #include <cstring>
 #include <gmock/gmock.h>
@@ -155,6 +156,11 @@ TEST_P(Attention, OneBlockAfterAnother) {
   Config config = oneAfterAnother;
   const std::vector<std::vector<std::int32_t>> lengths{
       {256, 128, 384}, {130, 0, 257, 1, 64, 200}, {0, 0, 5, 127, 129}, {1}, {300}, {}, {0}};
+  std::vector<std::int32_t> many(70);
+  std::iota(many.begin(), many.end(), 0);
+  expectRight(device,
+              packedSound({"attention_varlen", {{"D", 16}, {"Dv", 16}}, {}, {}, "f16", config},
+                          many, many));
   std::size_t place = 0;
   for (auto [programs, heads] : {std::pair{1, 2}, {2, 3}, {5, 4}})
     for (const auto &queries : lengths)
@@ -294,6 +300,17 @@ TEST(AttentionVarlenErrors, BoundariesThatLeadElsewhere) {
   EXPECT_THAT(refusal(4, {0, 5, 13}),
               testing::HasSubstr("cu_seqlens_k is from 0 to 13, but must begin with 0 and end "
                                  "with 12"));
+}
+
+// One program orders them.
+TEST(AttentionVarlenErrors, MoreSequencesThanAPlanHas) {
+  const Invocation call =
+      resolveCase(packed({"attention_varlen", {}, {}, {}, "f16", oneAfterAnother},
+                         std::vector<std::int32_t>(1024, 1), std::vector<std::int32_t>(1024, 1)));
+  EXPECT_THAT([&] { bindKernel(call, completeConfig(call, "sm_90a", oneAfterAnother)); },
+              testing::ThrowsMessage<InputError>(
+                  testing::HasSubstr("persistent programs have 1023 sequences at most, not 1024")));
+  EXPECT_EQ(ownChoice(call, "sm_90a").at("persistent"), 0);
 }
 
 // Lengths that the host knows, that no cutting of the keys would give, that the device has.
