@@ -233,6 +233,10 @@ std::vector<TuneReport> sectile::tuneKernel(const Invocation &call, const Device
   for (const SearchSpace &space : call.kernel->spaces) {
     const std::vector<Config> configs = candidatesFor(call, space, device.target());
     const BoundKernel reference = bindKernel(call, configs.front(), memory);
+    if (space.part.empty() && reference.launches.size() > 1)
+      throw InputError(call.kernel->name + ": this call has " +
+                       std::to_string(reference.launches.size()) +
+                       " launches; its search space has to name the one that is tuned, as 'part'");
     const std::optional<TuningKey> key = keyFor(call, space, TunedOn(device));
     if (!key || !reference.find(space.part))
       continue;

@@ -229,4 +229,19 @@ TEST(AutotuneKernels, ACallWithoutTheTunedLaunchIsRefused) {
   }
 }
 
+TEST(AutotuneKernels, ASpaceThatDoesNotSayWhichOfSeveralLaunchesIsRefused) {
+  KernelSpec kernel = findKernel("linear_recurrence");
+  kernel.spaces.front().part = "";
+  AutotuneOptions options;
+  options.quiet = true;
+  EXPECT_THAT(
+      [&] {
+        tuneKernel(resolveTypical(kernel, "", kernel.small, {}), Device::open("virtual:sm_90a"),
+                   options);
+      },
+      testing::ThrowsMessage<InputError>(testing::StrEq(
+          "linear_recurrence: this call has 2 launches; its search space has to name the "
+          "one that is tuned, as 'part'")));
+}
+
 } // namespace
