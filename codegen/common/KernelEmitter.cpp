@@ -585,6 +585,7 @@ LogicalResult KernelEmitter::emitCtaOp(Operation &op, bool &known) {
       .Case([&](cta::AssertOp check) { emitAssert(*this, check); })
       .Case([&](cta::RecordOp record) { result = emitRecord(*this, record); })
       .Case([&](cta::ConvertLayoutOp convert) { result = emitConvertLayout(*this, convert); })
+      .Case([&](cta::AlongKOp same) { define(same, registers(same.getSource())); })
       .Case([&](cta::OfBlockOp same) { define(same, registers(same.getSource())); })
       .Case([&](cta::ExtractSliceOp slice) { emitExtractSlice(slice); })
       .Case([&](cta::DotOp dot) { result = emitDot(*this, dot); })

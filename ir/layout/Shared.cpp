@@ -206,6 +206,64 @@ Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned
   return swizzledLayout(shape, offsets.take_front(inVector), bank, rows, accesses);
 }
 
+Layout squaresLayout(const Layout &read, const Layout &written, unsigned numLanes,
+                     unsigned numWarps, unsigned elementBits, const BankModel &banks) {
+  assert(read.rank() == 2 && read.shape() == written.shape() && "a matrix in two buffers");
+  constexpr unsigned side = 4;
+  Layout::PackedBases bases;
+  Gf2Basis held; // by what has a place already
+  auto add = [&](In in, uint32_t element) {
+    bases[unsigned(in)].push_back(element);
+    held.insert(element);
+  };
+  llvm::SmallVector<uint32_t, 16> rest; // elements that begin squares
+  for (const unsigned dim : {1, 0})
+    for (unsigned bit = 0; bit < read.coreBits(dim); ++bit) {
+      const uint32_t element = 1u << (read.shift(dim) + bit);
+      if (1u << bit < side)
+        add(In::Register, element);
+      else
+        rest.push_back(element);
+    }
+  // Which of the banks' vectors begins a square's line.
+  const unsigned vectorBytes = side * elementBytes(elementBits);
+  auto vectorOf = [&](const LayoutInverse &buffer, uint32_t element) {
+    return uint64_t(buffer.ofPacked(element)[In::Offset] * elementBytes(elementBits)) %
+           banks.bytesPerWavefront() / vectorBytes;
+  };
+  const LayoutInverse from(read), to(written);
+  Gf2Basis vectorsRead, vectorsWritten;
+  const unsigned together =
+      lanesPerWavefront(log2Floor(numLanes), elementBits, side, banks); // lanes of one wavefront
+  for (unsigned lane = 0; lane < log2Floor(numLanes); ++lane) {
+    uint32_t best = 0;
+    unsigned leastConflicts = ~0u;
+    for (uint32_t mix = 1; mix < 1u << rest.size(); ++mix) {
+      const uint32_t element = gf2Combine(rest, mix);
+      if (held.spans(element))
+        continue;
+      const unsigned conflicts = lane < together ? vectorsRead.spans(vectorOf(from, element)) +
+                                                       vectorsWritten.spans(vectorOf(to, element))
+                                                 : 0;
+      if (conflicts < leastConflicts) {
+        leastConflicts = conflicts;
+        best = element;
+      }
+      if (conflicts == 0)
+        break;
+    }
+    add(In::Lane, best);
+    vectorsRead.insert(vectorOf(from, best));
+    vectorsWritten.insert(vectorOf(to, best));
+  }
+  llvm::erase_if(rest, [&](uint32_t element) { return !held.insert(element); });
+  for (unsigned warp = 0; warp < log2Floor(numWarps); ++warp)
+    bases[unsigned(In::Warp)].push_back(rest.empty() ? 0 : rest.pop_back_val());
+  for (const uint32_t element : rest)
+    bases[unsigned(In::Register)].push_back(element);
+  return Layout::fromPacked(Layout::Kind::Distributed, read.shape(), bases);
+}
+
 // A bit of a register's or a lane's number.
 using PlaceBit = std::pair<In, unsigned>;
 // The places of a matrix' first row and those that begin rows 1, 2 and 4.

@@ -115,6 +115,12 @@ Layout chooseSharedLayout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<unsigned
                           unsigned elementBits, unsigned vector,
                           llvm::ArrayRef<Simultaneous> accesses, const BankModel &banks = {});
 
+/// Threads with squares of four by four elements of a matrix, which they read as vectors of one
+/// buffer and write as vectors of another, whose neighbours lie along the other dimension. Lanes
+/// follow each other along both dimensions at once where their vectors would else share banks.
+Layout squaresLayout(const Layout &read, const Layout &written, unsigned numLanes,
+                     unsigned numWarps, unsigned elementBits, const BankModel &banks = {});
+
 /// What differs from its neighbours in none of the bits that choose a bank.
 struct Row {
   uint32_t element;

@@ -37,17 +37,11 @@ ProductShape shapeOf(const Invocation &call) {
           .promotes = isFp8(call.dtype("a"))};
 }
 
-bool liesAlongK(const Invocation &call) {
-  return !call.options.flag("trans_a") && call.options.flag("trans_b");
-}
-bool suitsWarpgroups(const Invocation &call, const std::string &target, bool alongK) {
+bool isInWarpgroups(const Invocation &call, const std::string &target) {
   const bool isByPrecision = isFp8(call.dtype("a")) || call.dtype("a") == DType::float32;
-  return hasWarpgroupUnits(target, call.dtype("a"), alongK) &&
+  return hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true) &&
          (!isByPrecision || call.options.choice("precision") == "tf32") &&
          std::min(call.extent("M"), call.extent("N")) > 32;
-}
-bool isInWarpgroups(const Invocation &call, const std::string &target) {
-  return suitsWarpgroups(call, target, liesAlongK(call));
 }
 
 // Where tiles of 128 and 256 columns leave multiprocessors idle in the last wave, these often do
@@ -64,8 +58,8 @@ struct ProductChoice {
   Config fields;
   double microseconds;
 };
-ProductChoice defaultsForWarpgroups(const Invocation &call, const std::string &target) {
-  const ProductShape shape = shapeOf(call);
+ProductChoice choiceForWarpgroups(const Invocation &call, const std::string &target,
+                                  const ProductShape &shape) {
   std::span<const ProductTile> tiles = productTiles;
   if (shape.bytes == 2 && !shape.streamed)
     tiles = tilesOf16Bits;
@@ -87,6 +81,16 @@ ProductChoice defaultsForWarpgroups(const Invocation &call, const std::string &t
   return {productFields(call, best, target), productMicroseconds(shape, best, target)};
 }
 
+Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+  const ProductShape shape = shapeOf(call);
+  ProductChoice choice = choiceForWarpgroups(call, target, asItLies(call, shape)),
+                copied = choiceForWarpgroups(call, target, shape);
+  if (!isWorthCopying(call, target, choice.microseconds, copied.microseconds))
+    return choice.fields;
+  copied.fields["copy_first"] = 1;
+  return copied.fields;
+}
+
 // How many programs share a tile's sum, so that there is one for each multiprocessor, with as many
 // steps each.
 std::int64_t splitsFor(std::int64_t programs, std::int64_t tiles, std::int64_t steps,
@@ -99,13 +103,8 @@ std::int64_t splitsFor(std::int64_t programs, std::int64_t tiles, std::int64_t s
 Config defaultsFor(const Invocation &call, const std::string &target) {
   const ProductShape shape = shapeOf(call);
   const std::int64_t units = multiprocessors(target);
-  if (suitsWarpgroups(call, target, /*alongK=*/true)) {
-    ProductChoice choice = defaultsForWarpgroups(call, target);
-    const bool copies = isWorthCopying(call, target, choice.microseconds);
-    choice.fields["copy_first"] = copies;
-    if (copies || isInWarpgroups(call, target))
-      return choice.fields;
-  }
+  if (isInWarpgroups(call, target))
+    return defaultsForWarpgroups(call, target);
   const bool matrices = hasMatrixUnits(target, call.dtype("a")),
              small = std::max(shape.rows, shape.columns) <= 256;
   // Threads load b by elements where its rows are no multiple of 16 bytes.
@@ -254,11 +253,12 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
     return productFlops(call, {"M", "N", "K"}) * (batched ? double(call.extent("B")) : 1);
   };
   spec.defaults = defaultsFor;
-  spec.predict = predictProduct(
-      [](const Invocation &call, const std::string &target, const Config &config) {
-        return suitsWarpgroups(call, target, liesAlongK(call) || config.at("copy_first"));
-      },
-      shapeOf);
+  spec.predict = predictProduct([](const Invocation &call, const std::string &target,
+                                   const Config &) { return isInWarpgroups(call, target); },
+                                [](const Invocation &call, const Config &config) {
+                                  return config.at("copy_first") ? shapeOf(call)
+                                                                 : asItLies(call, shapeOf(call));
+                                });
   spec.spaces = {{.part = spec.name,
                   .axes = {{"m", {16, 32, 64, 128, 256}},
                            {"n", {32, 64, 96, 128, 160, 192, 224, 256}},

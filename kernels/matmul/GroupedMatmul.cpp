@@ -356,7 +356,7 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
   spec.small = {{"M", 150}, {"K", 40}, {"N", 50}, {"G", 5}};
-  const auto shapeOf = [isGradient, operand](const Invocation &call) {
+  const auto shapeOf = [isGradient, operand, codingOf](const Invocation &call) {
     // Rows of a group count on average.
     const std::int64_t groups = call.extent("G"),
                        average = call.extent("M") / std::max<std::int64_t>(groups, 1);
@@ -366,23 +366,23 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
                         .columns = call.extent("N"),
                         .inner = isGradient ? average : call.extent("K"),
                         .bytes = isFp8Codes ? 1 : 2,
-                        .promotes = isFp8Codes};
+                        .promotes = isFp8Codes,
+                        .turnsB = isFp8Codes && !codingOf(call).liesAlongK};
   };
   const auto isInWarpgroups = [operand, codingOf](const Invocation &call,
                                                   const std::string &target) {
-    const GroupedCoding coding = codingOf(call);
     const DType dtype = call.dtype(operand);
-    return !coding.isMx &&
-           hasWarpgroupUnits(target, dtype, /*alongK=*/isFp8(dtype) && coding.liesAlongK) &&
+    return !codingOf(call).isMx && hasWarpgroupUnits(target, dtype, /*alongK=*/isFp8(dtype)) &&
            (!isFp8(dtype) || call.options.choice("precision") == "tf32");
   };
   // Decoded codes are bf16.
   const auto multiplied = [operand](const Invocation &call, const GroupedCoding &coding) {
     return coding.isMx ? DType::bfloat16 : call.dtype(operand);
   };
-  spec.predict = predictProduct([=](const Invocation &call, const std::string &target,
-                                    const Config &) { return isInWarpgroups(call, target); },
-                                shapeOf);
+  spec.predict =
+      predictProduct([=](const Invocation &call, const std::string &target,
+                         const Config &) { return isInWarpgroups(call, target); },
+                     [=](const Invocation &call, const Config &) { return shapeOf(call); });
   spec.defaults = [=](const Invocation &call, const std::string &target) {
     const ProductShape shape = shapeOf(call);
     const GroupedCoding coding = codingOf(call);

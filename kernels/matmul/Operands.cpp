@@ -38,36 +38,45 @@ Kernel operandCopy{
 
 template <class T> bool needsAlongK() { return sizeof(T) != 2; }
 
+bool isSet(const Invocation &call, const char *flag) {
+  return call.options.values.contains(flag) && call.options.flag(flag);
+}
+
 } // namespace
 
-bool sectile::isWorthCopying(const Invocation &call, const std::string &target, double product) {
+ProductShape sectile::asItLies(const Invocation &call, ProductShape shape) {
+  const bool onlyAlongK = size_of(call.dtype("a")) != 2;
+  shape.turnsA = onlyAlongK && isSet(call, "trans_a");
+  shape.turnsB = onlyAlongK && !isSet(call, "trans_b");
+  return shape;
+}
+
+bool sectile::isWorthCopying(const Invocation &call, const std::string &target, double lying,
+                             double copied) {
   const DType dtype = call.dtype("a");
   const auto bytes = std::int64_t(size_of(dtype));
-  if (!hasWarpgroupUnits(target, dtype, /*alongK=*/true))
-    return false;
-  const bool alongK = !hasWarpgroupUnits(target, dtype, /*alongK=*/false);
-  const auto isSet = [&](const char *flag) {
-    return call.options.values.contains(flag) && call.options.flag(flag);
-  };
+  const ProductShape shape = asItLies(call, {});
   const auto batches = call.extents.find("B");
-  double copied = 0, launches = 0;
-  const auto consider = [&](const char *rows, bool liesAlongK) {
-    const std::int64_t last = call.extent(liesAlongK ? "K" : rows);
-    if ((liesAlongK || !alongK) && last * bytes % engineBytes == 0)
+  double moved = 0, launches = 0;
+  bool byThreads = false; // the engine cannot copy its rows
+  const auto consider = [&](const char *rows, bool liesAlongK, bool isTurned) {
+    const bool isBroken = call.extent(liesAlongK ? "K" : rows) * bytes % engineBytes != 0;
+    byThreads |= isBroken;
+    if (!isTurned && !isBroken)
       return;
-    copied += double(call.extent(rows)) * double(call.extent("K")) * double(bytes) *
-              (batches == call.extents.end() ? 1 : double(batches->second));
+    moved += double(call.extent(rows)) * double(call.extent("K")) * double(bytes) *
+             (batches == call.extents.end() ? 1 : double(batches->second));
     ++launches;
   };
-  consider("M", !isSet("trans_a"));
-  consider("N", isSet("trans_b"));
-  // What a product takes longer without, in its time with: an H100 showed 0.5 to 1 in tf32 and of
-  // rows that the engine cannot copy, 1.7 to 5 of 8 bits.
-  const double gained = bytes == 1 ? 1.5 : 0.55;
+  consider("M", !isSet(call, "trans_a"), shape.turnsA);
+  consider("N", isSet(call, "trans_b"), shape.turnsB);
+  // An H100 showed 1.5 to 2 times of it, and with 8 bits 2.7 to 6.
+  if (byThreads)
+    lying *= bytes == 1 ? 2.5 : 1.55;
   constexpr double launch = 2.5, reached = 0.75;
   const double bytesPerMicrosecond =
       machineModel(Chip::known(target)).memoryGigabytes * 1e3 * reached;
-  return launches > 0 && launches * launch + 2 * copied / bytesPerMicrosecond <= gained * product;
+  return launches > 0 && copied + launches * launch + 2 * moved / bytesPerMicrosecond <= lying;
 }
 
 template <class T> Tensor<T, 3> sectile::leftOperand(Use &use, const Tensor<T, 3> &operand) {

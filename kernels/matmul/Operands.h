@@ -2,6 +2,7 @@
 // copied into scratch memory first: along K, in rows of whole lines.
 #pragma once
 #include "kernels/calls/Use.h"
+#include "kernels/matmul/ProductModel.h"
 #include <sectile/gemm.h>
 
 namespace sectile {
@@ -9,9 +10,13 @@ namespace sectile {
 inline const ConfigSpec copyFirstField{
     "copy_first", "1: operands that matrix units cannot take as they lie are copied first", 0, 1};
 
-// Whether that pays for the product of a call, [M, K] by [K, N], which takes this many microseconds
-// afterwards.
-bool isWorthCopying(const Invocation &call, const std::string &target, double product);
+// The shape of a call's product that reads a and b as they lie, by the call's trans_a and trans_b.
+ProductShape asItLies(const Invocation &call, ProductShape shape);
+
+// Whether copies pay for the product of a call, [M, K] by [K, N], which takes so many microseconds
+// without them, and so many after them.
+bool isWorthCopying(const Invocation &call, const std::string &target, double asItLies,
+                    double copied);
 
 // The operands a [B, M, K] and b [B, K, N] themselves, or a copy of one where the configuration
 // asks for copies and matrix units cannot take it.

@@ -19,6 +19,8 @@ constexpr double uncrowded = 0.2;    // part of the chip whose programs fetch wi
 constexpr double arrival = 1.2;      // of a step's copies, by as many as are in flight
 constexpr double handover = 0.1;     // of a slot, by as many as the ring has copies in flight
 constexpr double promotion = 1.9e-3; // of one sum of each thread
+constexpr double turning = 0.1;      // threads turn a step's numbers and meet
+constexpr double turned = 87e3;      // of these numbers, by one multiprocessor
 constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
 constexpr double pairOfSlots = 0.02; // and each step
 constexpr double exchange = 2.5;     // programs of a stream share sums, with one other each
@@ -87,6 +89,12 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const double asked = (m + (shape.isAligned ? 1 : misaligned) * n / cluster) * k * bytes;
   step = std::max({step, (m + n) * k * bytes / (portBytesPerClock * cycles),
                    asked * double(beside) / (machine.cacheBytesPerClock * cycles * cacheReached)});
+  // Words of short lines share banks when they are read.
+  const auto turns = [&](double extent) {
+    return extent * k * bytes * (1 + std::max(1.0, 128 / (extent * bytes))) / 2;
+  };
+  if (shape.turnsA || shape.turnsB)
+    step += turning + ((shape.turnsA ? turns(m) : 0) + (shape.turnsB ? turns(n) : 0)) / turned;
 
   const double result = double(std::max<std::int64_t>(shape.bytes, 2));
   const double edges = prologue + (hasHalves ? halfLinesStored : 1) * m * n * result / stored;

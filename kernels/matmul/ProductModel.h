@@ -15,6 +15,7 @@ struct ProductShape {
   std::int64_t repeats = 1; // how often the operands have each number of memory, as under taps
   bool streamed = false;    // the steps of all tiles are dealt out evenly: there are no waves
   bool promotes = false;    // the sums of each step are added to others, by threads
+  bool turnsA = false, turnsB = false; // threads turn a step's rows or columns, to lie along K
 };
 
 struct ProductConfig {
@@ -46,11 +47,11 @@ double productFlops(const Invocation &call, std::initializer_list<const char *> 
 // `target` has warpgroups that multiply such operands.
 double productMicroseconds(const ProductShape &shape, const ProductConfig &config,
                            const std::string &target);
-// KernelSpec::predict, for calls that suits(call, target, fields).
+// KernelSpec::predict, for calls that suits(call, target, fields), of shapeOf(call, fields).
 template <class Suits, class ShapeOf> auto predictProduct(Suits suits, ShapeOf shapeOf) {
   return [suits, shapeOf](const Invocation &call, const std::string &target, const Config &fields) {
     return suits(call, target, fields)
-               ? productMicroseconds(shapeOf(call), productConfig(fields), target)
+               ? productMicroseconds(shapeOf(call, fields), productConfig(fields), target)
                : 0;
   };
 }

@@ -84,9 +84,22 @@ ProductShape shapeOf(const Invocation &call) {
 }
 
 // One step a block: its sums are complete after it.
-bool isInWarpgroups(const Invocation &call, const std::string &target, bool alongK) {
+bool isInWarpgroups(const Invocation &call, const std::string &target) {
   return call.options.integer("block_k") % 128 == 0 &&
-         hasWarpgroupUnits(target, call.dtype("a"), alongK);
+         hasWarpgroupUnits(target, call.dtype("a"), /*alongK=*/true);
+}
+
+Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+  const auto fastest = [&](const ProductShape &shape) {
+    return fastestProduct(scaledTiles, shape, {.persistent = ProductForms::always}, target);
+  };
+  const ProductShape straight = shapeOf(call), lying = asItLies(call, straight);
+  const ProductConfig config = fastest(lying), copied = fastest(straight);
+  const bool copies = isWorthCopying(call, target, productMicroseconds(lying, config, target),
+                                     productMicroseconds(straight, copied, target));
+  Config fields = productFields(call, copies ? copied : config, target);
+  fields["copy_first"] = copies;
+  return fields;
 }
 
 void check(const Invocation &call) {
@@ -149,23 +162,15 @@ KernelSpec sectile::scaledMatmulSpec() {
   };
   spec.check = check;
   spec.reference = scaledMatmulReference;
-  spec.predict = predictProduct(
-      [](const Invocation &call, const std::string &target, const Config &config) {
-        return isInWarpgroups(call, target,
-                              call.options.flag("trans_b") || config.at("copy_first"));
-      },
-      shapeOf);
+  spec.predict = predictProduct([](const Invocation &call, const std::string &target,
+                                   const Config &) { return isInWarpgroups(call, target); },
+                                [](const Invocation &call, const Config &config) {
+                                  return config.at("copy_first") ? shapeOf(call)
+                                                                 : asItLies(call, shapeOf(call));
+                                });
   spec.defaults = [](const Invocation &call, const std::string &target) {
-    if (isInWarpgroups(call, target, /*alongK=*/true)) {
-      const ProductConfig best =
-          fastestProduct(scaledTiles, shapeOf(call), {.persistent = ProductForms::always}, target);
-      Config fields = productFields(call, best, target);
-      const bool copies =
-          isWorthCopying(call, target, productMicroseconds(shapeOf(call), best, target));
-      fields["copy_first"] = copies;
-      if (copies || call.options.flag("trans_b"))
-        return fields;
-    }
+    if (isInWarpgroups(call, target))
+      return defaultsForWarpgroups(call, target);
     return productFields(call,
                          {.m = 64,
                           .n = call.extent("N") <= 64 ? 64 : 128,

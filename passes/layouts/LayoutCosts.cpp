@@ -6,6 +6,7 @@
 #include "ir/layout/Conversion.h"
 #include "ir/layout/Costs.h"
 #include "ir/layout/Gf2.h"
+#include "ir/layout/MatrixDescriptor.h"
 #include "ir/layout/Reduction.h"
 #include "ir/layout/Scan.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,6 +16,7 @@
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
+#include "passes/layouts/ChooseBuffer.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -59,6 +61,7 @@ double LayoutCosts::of(Operation *op, const Layout &layout) const {
       .Case([&](cta::LocalStoreOp store) {
         return ofBuffer(store.getBuffer().getType(), layout, true);
       })
+      .Case([&](cta::AlongKOp op) { return ofAlongK(op, layout); })
       .Case([&](cta::LocalLoadOp load) {
         return ofBuffer(load.getBuffer().getType(), layout, false);
       })
@@ -201,6 +204,12 @@ bool LayoutCosts::canGoAhead(OpOperand &operand) const {
   return load && isLoad(load) && isa<scf::ForOp>(load->getParentOp());
 }
 
+bool LayoutCosts::isReadAlongK(OpOperand &operand) const {
+  Operation *load = operand.get().getDefiningOp();
+  return isa<cta::AlongKOp>(operand.getOwner()) && load && isLoad(load) &&
+         isa<scf::ForOp>(load->getParentOp());
+}
+
 bool LayoutCosts::mayStay(OpOperand &operand) const {
   auto dot = dyn_cast<cta::DotOp>(operand.getOwner());
   if (!dot || operand.getOperandNumber() > 1 || dot->getParentOfType<LoopLikeOpInterface>())
@@ -214,6 +223,24 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
   unsigned bits = cta::elementBits(buffer.getElement());
   return layout.numRepeats() *
          planSharedAccess(shared, layout, bits, isStore, banksOf(target)).cost();
+}
+
+// The slot that the engine fills, or the dot's buffer, by the axis of its lines.
+static Layout bufferAlong(cta::AlongKOp op, unsigned axis) {
+  const RankedTensorType type = op.getType();
+  return hasPanels(type, axis)
+             ? sharedForDescriptors(type.getShape(), axis, cta::elementBits(type), cacheLineBytes)
+             : sharedPlain(type.getShape(), {axis, 1 - axis});
+}
+
+double LayoutCosts::ofAlongK(cta::AlongKOp op, const Layout &layout) const {
+  const unsigned along = op.getAxis(), bits = cta::elementBits(op.getType());
+  double cost = 0;
+  for (const unsigned axis : {1 - along, along})
+    cost += planSharedAccess(bufferAlong(op, axis), layout, bits, /*isStore=*/axis == along,
+                             banksOf(target))
+                .cost();
+  return layout.numRepeats() * cost;
 }
 
 SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
@@ -232,6 +259,11 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
       })
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       .Case([&](tile::ScanOp scan) { proposeForScan(scan, result); })
+      .Case([&](cta::AlongKOp op) {
+        result.push_back(squaresLayout(bufferAlong(op, 1 - op.getAxis()),
+                                       bufferAlong(op, op.getAxis()), target.warpSize, warpsOf(op),
+                                       cta::elementBits(op.getType()), banksOf(target)));
+      })
       // This cannot be done in any layout.
       .Case([&](tile::JoinOp join) {
         result.push_back(withPairs(plain(join.getA().getType(), join), join.getType().getShape()));

@@ -31,6 +31,9 @@ public:
   /// goes through a buffer that asynchronous copies fill iterations ahead, so that only reading it
   /// costs anything; without one the loop waits for memory.
   bool canGoAhead(mlir::OpOperand &operand) const;
+  /// Whether an operand of a dot is read from where its loop's copies are, by words that lie across
+  /// K. Its cost counts that read.
+  bool isReadAlongK(mlir::OpOperand &operand) const;
   /// Whether this is the left operand of a matrix instruction that reads it from registers or from
   /// shared memory: from another layout it need not come back into registers. In a loop it had
   /// better be in registers, from which its dot can be in flight beside the next iteration.
@@ -44,6 +47,7 @@ private:
   double ofReduce(tile::ReduceOp reduce, const Layout &layout) const;
   double ofScan(tile::ScanOp scan, const Layout &layout) const;
   double ofDot(cta::DotOp dot, const Layout &layout) const;
+  double ofAlongK(cta::AlongKOp op, const Layout &layout) const;
   double ofBuffer(cta::BufferType buffer, const Layout &layout, bool isStore) const;
   void proposeForMemory(mlir::Operation *access, mlir::RankedTensorType tile, unsigned widest,
                         llvm::SmallVectorImpl<Layout> &proposals) const;

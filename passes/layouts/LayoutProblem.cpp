@@ -137,6 +137,8 @@ void LayoutProblem::addNodes() {
       consumer[operand] = nodes.size();
     if (auto dot = dyn_cast<cta::DotOp>(op))
       node.onlyProposals = dot.getInstruction().has_value();
+    else
+      node.onlyProposals = isa<cta::AlongKOp>(op);
     nodes.push_back(std::move(node));
   });
 }
@@ -231,7 +233,9 @@ double LayoutProblem::costOfValue(Value value) {
   llvm::sort(wanted);
   double cost = 0;
   for (auto [first, id] : wanted) {
-    const auto &[operand, ahead, mayStay] = all.uses[first];
+    const auto &[operand, ahead, mayStay, alongK] = all.uses[first];
+    if (alongK)
+      continue;
     if (id == layout)
       cost += ahead ? cycles::exposedLatency : 0;
     else
@@ -250,9 +254,11 @@ void LayoutProblem::noteWishes() {
         for (OpOperand &use : value.getUses())
           if (consumer.contains(&use)) {
             useNumbers[&use] = all.uses.size();
-            all.uses.push_back({&use, costs.canGoAhead(use), costs.mayStay(use)});
+            all.uses.push_back(
+                {&use, costs.canGoAhead(use), costs.mayStay(use), costs.isReadAlongK(use)});
             const Use &first = all.uses.front(), &last = all.uses.back();
-            all.isMixed |= last.canGoAhead != first.canGoAhead || last.mayStay != first.mayStay;
+            all.isMixed |= last.canGoAhead != first.canGoAhead || last.mayStay != first.mayStay ||
+                           last.isReadAlongK != first.isReadAlongK;
           }
       }
   for (Node &node : nodes)

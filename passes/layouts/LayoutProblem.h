@@ -118,6 +118,7 @@ private:
     mlir::OpOperand *operand;
     bool canGoAhead;
     bool mayStay; // in shared memory, where the use reads it
+    bool isReadAlongK;
   };
   // What the users of a value want of it. A tile that hundreds of operations use would else be
   // asked about them all whenever one of them changes.

@@ -1,13 +1,14 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
 // multiply-adds.
 #include "ir/MmaElements.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
 #include "passes/Passes.h"
 #include "passes/analysis/Blocks.h"
 #include "passes/analysis/ExplicitSlots.h"
 #include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace sectile {
 #define GEN_PASS_DEF_SELECTMMA
@@ -51,42 +52,65 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     return longEnough(dot.getA().getType(), 1) && longEnough(dot.getB().getType(), 0);
   }
 
-  /// Whether an operand is loaded, or computed from what is loaded, with neighbours along an axis.
-  bool liesAlong(Value operand, unsigned axis) {
-    llvm::SetVector<std::pair<Value, unsigned>> reached;
-    reached.insert({operand, axis});
-    for (unsigned i = 0; i < reached.size(); ++i) {
-      auto [value, along] = reached[i];
+  /// How neighbours of an operand lie in memory: along K; across it, in runs of a sector that a
+  /// loop loads and threads can turn as they come; otherwise; or nowhere, as those of what follows
+  /// from no load.
+  enum class Lies { AlongK, AcrossK, Scattered, Computed };
+  Lies howLies(Value operand, unsigned inner) {
+    constexpr int64_t sectorBits = 256;
+    const int64_t leastRun = sectorBits / cta::elementBits(operand.getType());
+    bool isAcross = false, isLoaded = false;
+    struct Reached {
+      Value value;
+      unsigned along;
+      bool isComputed;
+    };
+    SmallVector<Reached> work{{operand, inner, false}};
+    llvm::SmallDenseSet<std::pair<Value, unsigned>> seen;
+    while (!work.empty()) {
+      const auto [value, along, isComputed] = work.pop_back_val();
       Operation *op = value.getDefiningOp();
-      if (!op)
+      if (!op || !seen.insert({value, along}).second)
         continue;
       if (isLoad(op)) {
         if (!contiguity)
           contiguity.emplace(getOperation());
         const Contiguity pointers = contiguityOf(*contiguity, op).pointers;
-        if (pointers[along].contiguity > pointers[1 - along].contiguity)
-          return true;
+        const int64_t inLine = pointers[along].contiguity, across = pointers[1 - along].contiguity;
+        if (inLine > across)
+          return Lies::AlongK;
+        isLoaded = true;
+        isAcross |= inLine < across && across >= leastRun && !isComputed &&
+                    op->getParentOfType<LoopLikeOpInterface>();
       } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
         for (tile::FillOp fill : fillsOf(read))
-          reached.insert({fill.getTile(), along});
+          work.push_back({fill.getTile(), along, isComputed});
       } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
-        reached.insert({permute.getSource(), unsigned(permute.getOrder()[along])});
+        work.push_back({permute.getSource(), unsigned(permute.getOrder()[along]), isComputed});
       } else if (op->hasTrait<OpTrait::Elementwise>()) {
         for (Value from : op->getOperands())
           if (isa<RankedTensorType>(from.getType()))
-            reached.insert({from, along});
+            work.push_back({from, along, true});
       }
     }
-    return false;
+    return isAcross ? Lies::AcrossK : isLoaded ? Lies::Scattered : Lies::Computed;
   }
 
-  /// Which operand of a dot an instruction cannot read from where it lies; nothing where it can.
+  /// The operand that an instruction cannot read, whichever way it goes to shared memory; nothing
+  /// where it can read both.
   StringRef unreadable(const MmaInstruction &instruction, tile::DotOp dot) {
-    if (!instruction.onlyAlongK)
-      return {};
-    if (!liesAlong(dot.getA(), 1))
-      return "A";
-    return liesAlong(dot.getB(), 0) ? StringRef() : "B";
+    if (instruction.onlyAlongK)
+      for (unsigned number : {0, 1}) {
+        const Lies lies = howLies(dot->getOperand(number), 1 - number);
+        // What was computed may stay in registers (of 32 bits it was not tried). A dot that the
+        // kernel leaves in flight reads a slot as it was filled.
+        if (lies == Lies::Scattered ||
+            (lies == Lies::Computed && (instruction.home(number) == OperandHome::Shared ||
+                                        cta::elementBits(dot->getOperand(number).getType()) > 8)) ||
+            (lies == Lies::AcrossK && dot->hasAttr(tile::inFlightAttr)))
+          return number == 0 ? "A" : "B";
+      }
+    return {};
   }
 
   /// The best instruction for operands of these elements of whose extents the dot's are multiples
@@ -112,7 +136,11 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       if (!multiple("m", m, each->m) || !multiple("n", n, each->n) || !multiple("k", k, each->k))
         continue;
       if (StringRef operand = unreadable(*each, dot); !operand.empty()) {
-        passedOver = ("neighbours of " + operand + " do not lie along the inner dimension").str();
+        passedOver = (operand + (dot->hasAttr(tile::inFlightAttr)
+                                     ? " does not lie along the inner dimension in its slot"
+                                     : " is neither loaded in lines by a loop nor computed from "
+                                       "lines along the inner dimension"))
+                         .str();
         continue;
       }
       if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps())
@@ -170,8 +198,17 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     if (!shape && sum.isF16())
       acc = cast(builder, loc, acc, builder.getF32Type());
     DenseI32ArrayAttr instruction;
-    if (shape)
+    auto alongK = [&](unsigned number, Value operand) -> Value {
+      const unsigned inner = 1 - number;
+      return shape->onlyAlongK && howLies(dot->getOperand(number), inner) == Lies::AcrossK
+                 ? cta::AlongKOp::create(builder, loc, operand, inner)
+                 : operand;
+    };
+    if (shape) {
+      a = alongK(0, a);
+      b = alongK(1, b);
       instruction = builder.getDenseI32ArrayAttr({int(shape->m), int(shape->n), int(shape->k)});
+    }
     auto result =
         cta::DotOp::create(builder, loc, acc.getType(), a, b, acc, instruction, dot.getPrecision());
     if (Attribute inFlight = dot->getAttr(tile::inFlightAttr))

@@ -378,7 +378,7 @@ private:
           (rowsOnly && tileType(value).getRank() > 1 ? found.masks : found.loads).push_back(op);
       } else if (op->hasTrait<OpTrait::Elementwise>() ||
                  isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp,
-                     tile::JoinOp, cta::ConvertLayoutOp>(op)) {
+                     tile::JoinOp, cta::ConvertLayoutOp, cta::AlongKOp>(op)) {
         llvm::append_range(work, op->getOperands());
       }
     }

@@ -49,12 +49,20 @@ private:
     StringRef why = "registers do not hold two of its results";
     if (!promotion)
       why = "the loop does more with it than to scale it and add it to what it carries";
+    else if (isMadeAlongK(dots.front()))
+      why = "registers hold what it multiplies on its way along K";
     else if (registersHold(*promotion, target))
       schedule.promotion = std::move(promotion);
     if (!schedule.promotion)
       remark(dots.front(), "this dot is complete in its own iteration, before its result is added "
                            "to other sums: " +
                                why);
+  }
+
+  static bool isMadeAlongK(cta::DotOp dot) {
+    return llvm::any_of(dot->getOperands().take_front(2), [](Value operand) {
+      return originOfOperand(operand).root.getDefiningOp<cta::AlongKOp>();
+    });
   }
 
   std::optional<DelayedPromotion> promotionOf(cta::DotOp dot) {

@@ -1,4 +1,6 @@
 // The layout class: properties on random layouts, and the named layouts against their definitions.
+#include "ir/layout/MatrixDescriptor.h"
+#include "ir/layout/Shared.h"
 #include "tests/unit/MmaSync.h"
 #include "tests/unit/layout_random.h"
 #include <set>
@@ -345,6 +347,38 @@ TEST(Builders, SmallTensorsReplicate) {
 }
 
 // The fragments as the PTX ISA tables them, for lane = 4 * group + inGroup.
+// Read across lines of one buffer and written along those of another: no two words of a wavefront
+// lie in one bank, but where lines are shorter than 128 bytes.
+TEST(Builders, SquaresAreWordsInBanksOfTheirOwnBothWays) {
+  for (const unsigned bits : {8, 32})
+    for (const auto &[rows, columns] :
+         {std::pair(128, 128), std::pair(128, 256), std::pair(384, 128), std::pair(128, 32),
+          std::pair(32, 128), std::pair(64, 64), std::pair(32, 64), std::pair(96, 64)})
+      for (const unsigned warps : {4, 8}) {
+        SCOPED_TRACE(testing::Message() << rows << " by " << columns << " of " << bits << " bits, "
+                                        << warps << " warps");
+        const auto along = [&](unsigned axis) {
+          return sharedForDescriptors({rows, columns}, axis, bits, 128);
+        };
+        const Layout squares = squaresLayout(along(1), along(0), 32, warps, bits);
+        std::string why;
+        EXPECT_TRUE(Layout::makePacked(Layout::Kind::Distributed, squares.shape(),
+                                       squares.packedBases(), &why))
+            << why;
+        EXPECT_EQ(squares.numWarps(), warps);
+        for (const unsigned axis : {0, 1}) {
+          const SharedAccess access =
+              planSharedAccess(along(axis), squares, bits, /*isStore=*/axis == 0);
+          EXPECT_EQ(access.vector, 4u);
+          // Threads have four neighbours of a line each, so lanes reach all banks where lines are
+          // as long as these.
+          const int shorter =
+              1024 / int(bits) / std::min(128, axis ? columns & -columns : rows & -rows);
+          EXPECT_LE(access.wavefronts, access.idealWavefronts * unsigned(std::max(shorter, 1)));
+        }
+      }
+}
+
 TEST(Builders, MmaFragmentsAreThoseOfPtx) {
   const MmaInstruction &half = mmaSync(16), &byte = mmaSync(8), &word = mmaSync(32),
                        &full = mmaSync(64);

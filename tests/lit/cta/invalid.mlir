@@ -295,6 +295,14 @@ func.func @partition_without_a_block() {
 
 // -----
 
+func.func @along_no_axis(%a: tensor<64x64xi8>) {
+  // expected-error @+1 {{attribute 'axis' failed to satisfy constraint}}
+  %0 = cta.along_k %a along 2 : tensor<64x64xi8>
+  return
+}
+
+// -----
+
 #rows = #cta.layout<"8x4, register [(0,2) (4,0)], lane [(1,0) (2,0) (0,1) (0,0) (0,0)]">
 !ptrs = tensor<8x4x!tile.ptr<f32>, #rows>
 func.func @of_block_of_another_rank(%p: !ptrs, %base: !tile.ptr<f32>, %n: i32) {

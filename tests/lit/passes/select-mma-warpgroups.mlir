@@ -33,7 +33,7 @@ module attributes {cta.target = "sm_90a"} {
     %0 = tile.dot %a, %b, %acc : tensor<32x64xf16>, tensor<64x64xf16>, tensor<32x64xf32>
     %1 = tile.dot %b, %c, %narrow : tensor<64x64xf16>, tensor<64x24xf16>, tensor<64x24xf32>
     %2 = tile.dot %d, %d, %many : tensor<2x64x64xf16>, tensor<2x64x64xf16>, tensor<2x64x64xf32>
-    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of A do not lie along the inner dimension}}
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: A is neither loaded in lines by a loop nor computed from lines along the inner dimension}}
     %3 = tile.dot %e, %e, %e : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
     %4 = tile.dot %e, %e, %e {precision = 3 : i32} : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
     return
@@ -45,12 +45,21 @@ module attributes {cta.target = "sm_90a"} {
     return
   }
 
-  // Bytes are read only where they are neighbours along K.
+  // Bytes are read along K alone: those that lie across it are turned on their way in loops, where they are neighbours at all.
   // CHECK-LABEL: func.func @bytes
-  // CHECK: by [64, 96, 32] : tensor<64x64xi8>
-  // CHECK: by [16, 8, 32] : tensor<64x64xi8>
-  // CHECK: by [16, 8, 32] : tensor<64x64xi8>
-  func.func @bytes(%x: !tile.ptr<i8>, %y: !tile.ptr<i8>, %acc: tensor<64x96xi32>) {
+  // CHECK-NOT: along_k
+  // CHECK: cta.dot {{.*}} by [64, 96, 32]
+  // CHECK: %[[B:.*]] = cta.along_k %{{.*}} along 0 : tensor<64x96xi8>
+  // CHECK: cta.dot %{{.*}}, %[[B]], %{{.*}} by [64, 96, 32]
+  // CHECK: %[[A:.*]] = cta.along_k %{{.*}} along 1 : tensor<64x64xi8>
+  // CHECK: cta.dot %[[A]], %{{.*}}, %{{.*}} by [64, 96, 32]
+  // CHECK-NOT: along_k
+  // CHECK: cta.dot {{.*}} by [16, 8, 32]
+  // CHECK: cta.dot {{.*}} by [64, 96, 32]
+  // CHECK: cta.dot {{.*}} by [16, 8, 32]
+  // CHECK: cta.dot {{.*}} by [16, 8, 32]
+  func.func @bytes(%x: !tile.ptr<i8>, %y: !tile.ptr<i8>, %acc: tensor<64x96xi32>, %sums: tensor<64x64xi32>,
+                   %scattered: tensor<64x64x!tile.ptr<i8>>) {
     %c0 = arith.constant 0 : i32
     %c64 = arith.constant 64 : i64
     %c96 = arith.constant 96 : i64
@@ -62,12 +71,26 @@ module attributes {cta.target = "sm_90a"} {
     %rows = tile.load_block %b[%c0, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<96x64xi8>
     %right = tile.permute %rows [1, 0] : tensor<96x64xi8> -> tensor<64x96xi8>
     %other = tile.load_block %t[%c0, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<64x96xi8>
-    %turned = tile.permute %left [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
     %0 = tile.dot %left, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
-    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of B do not lie along the inner dimension}}
-    %1 = tile.dot %left, %other, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
-    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: neighbours of A do not lie along the inner dimension}}
-    %2 = tile.dot %turned, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    %c1 = arith.constant 1 : i32
+    scf.for %i = %c0 to %c1 step %c1 : i32 {
+      %across = tile.load_block %t[%i, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<64x96xi8>
+      %1 = tile.dot %left, %across, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+      %columns = tile.load_block %a[%c0, %i] : !tile.view<2xi8>, [i32, i32] -> tensor<64x64xi8>
+      %transposed = tile.permute %columns [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
+      %2 = tile.dot %transposed, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    }
+    // Outside of a loop nothing brings them ahead.
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: B is neither loaded in lines by a loop nor computed from lines along the inner dimension}}
+    %6 = tile.dot %left, %other, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    // What threads have computed is the left operand in registers, and no right one.
+    %weights = arith.trunci %sums : tensor<64x64xi32> to tensor<64x64xi8>
+    %3 = tile.dot %weights, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: B is neither loaded in lines by a loop nor computed from lines along the inner dimension}}
+    %4 = tile.dot %left, %weights, %sums : tensor<64x64xi8>, tensor<64x64xi8>, tensor<64x64xi32>
+    %gathered = tile.load %scattered : tensor<64x64x!tile.ptr<i8>> -> tensor<64x64xi8>
+    // expected-remark @+1 {{computed by instructions of a warp instead of a warpgroup's: A is neither loaded in lines by a loop nor computed from lines along the inner dimension}}
+    %5 = tile.dot %gathered, %right, %acc : tensor<64x64xi8>, tensor<64x96xi8>, tensor<64x96xi32>
     return
   }
 

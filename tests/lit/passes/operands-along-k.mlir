@@ -1,0 +1,43 @@
+// A loop whose b lies across K in memory: the engine copies it as it is, threads read squares of the slot and write them to
+// the buffer that the dot reads, and the slot is free once they have.
+// RUN: sectile-opt --sectile-pipeline %s 2>/dev/null | FileCheck %s
+// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --stage-operands %s 2>/dev/null | FileCheck %s --check-prefix=STAGED
+
+module attributes {cta.target = "sm_90a"} {
+// CHECK-DAG: #[[SQUARES:.*]] = #cta.layout<"128x128, register [(0,1) (0,2) (1,0) (2,0) 
+// CHECK-LABEL: func.func @across
+// CHECK: cta.partition
+// CHECK-COUNT-2: cta.tensor_copy
+// CHECK: scf.for
+// CHECK: cta.mbarrier_wait
+// CHECK: cta.local_load {{.*}} -> tensor<128x128xi8, #[[SQUARES]]>
+// CHECK-NOT: cta.convert_layout
+// CHECK: cta.alloc
+// CHECK: cta.proxy_fence
+// CHECK-NEXT: cta.barrier
+// CHECK: cta.dot {{.*}} by [64, 128, 32] : !cta.buffer<128x128xi8, {{.*}}>, !cta.buffer<128x128xi8,
+// STAGED: %[[TILE:.*]] = cta.local_load
+// STAGED: %[[ALONG:.*]] = cta.along_k %[[TILE]] along 0
+// STAGED: %[[B:.*]] = cta.alloc %[[ALONG]]
+// STAGED: cta.dot %{{.*}}, %[[B]],
+func.func @across(%x: !tile.ptr<i8> {tile.divisible = 16 : i64}, %y: !tile.ptr<i8> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<i32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
+    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 3 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c128 = arith.constant 128 : i32
+  %c4096 = arith.constant 4096 : i32
+  %a = tile.make_view %x, [%c128, %n], [%c4096, %c1] : !tile.ptr<i8>, [i32, i32], [i32, i32] -> !tile.view<2xi8>
+  %b = tile.make_view %y, [%n, %c128], [%c128, %c1] : !tile.ptr<i8>, [i32, i32], [i32, i32] -> !tile.view<2xi8>
+  %c = tile.make_view %o, [%c128, %c128], [%c128, %c1] : !tile.ptr<i32>, [i32, i32], [i32, i32] -> !tile.view<2xi32>
+  %zero = arith.constant dense<0> : tensor<128x128xi32>
+  %sums = scf.for %i = %c0 to %n step %c128 iter_args(%acc = %zero) -> (tensor<128x128xi32>) : i32 {
+    %left = tile.load_block %a[%c0, %i] : !tile.view<2xi8>, [i32, i32] -> tensor<128x128xi8>
+    %right = tile.load_block %b[%i, %c0] : !tile.view<2xi8>, [i32, i32] -> tensor<128x128xi8>
+    %next = tile.dot %left, %right, %acc : tensor<128x128xi8>, tensor<128x128xi8>, tensor<128x128xi32>
+    scf.yield %next : tensor<128x128xi32>
+  } {cta.warp_specialize = true}
+  tile.store_block %c[%c0, %c0], %sums : !tile.view<2xi32>, [i32, i32], tensor<128x128xi32>
+  return
+}
+}

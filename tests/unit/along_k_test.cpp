@@ -1,0 +1,121 @@
+// Products whose operands do not lie along K, of types that matrix units read along K alone: a step
+// turns them on their way through shared memory. Small whole numbers, so that results are exact.
+#include "ops/Devices.h"
+#include "tests/unit/LoopPlans.h"
+#include <gmock/gmock.h>
+#include <sectile/sectile.h>
+
+using namespace sectile;
+using testing::HasSubstr;
+
+namespace {
+
+[[maybe_unused]] const bool plans = alwaysWithLoopPlans();
+
+/// Which operands are stored across K.
+struct Form {
+  int turns_a = 0, turns_b = 1;
+  int m = 128, n = 128, k = 128;
+  int warps = 8, stages = 2;
+  int special = 1; ///< warps of their own copy
+  int tiles = 0;   ///< a program does one tile after another
+};
+SECTILE_CONFIG(Form, turns_a, turns_b, m, n, k, warps, stages, special, tiles)
+
+template <class T>
+using SumOf = std::conditional_t<std::is_integral_v<T>, std::int32_t, float>;
+
+template <class T>
+Kernel product{"along_k", [](View<const T, 2> a, View<const T, 2> b, View<SumOf<T>, 2> c, Int depth,
+                             const Form &form) {
+                 const auto counts = c.tiles(form.m, form.n);
+                 const Int count = counts[0] * counts[1];
+                 auto body = [&](const Int &tile) {
+                   const Int i = tile / counts[1], j = tile % counts[1];
+                   auto sums = zeros<SumOf<T>>(form.m, form.n);
+                   for (auto k : range(0, cdiv(depth, form.k), 1,
+                                       {.warp_specialize = form.special != 0})) {
+                     auto left = form.turns_a ? trans(a.tile(form.k, form.m).load(k, i))
+                                              : a.tile(form.m, form.k).load(i, k);
+                     auto right = form.turns_b ? b.tile(form.k, form.n).load(k, j)
+                                               : trans(b.tile(form.n, form.k).load(j, k));
+                     sums = dot(left, right, sums);
+                   }
+                   c.tile(form.m, form.n).store(i, j, sums);
+                 };
+                 if (form.tiles)
+                   for (auto tile : range(program_id(0), count, num_programs(0)))
+                     body(tile);
+                 else
+                   body(program_id(0));
+               }};
+
+struct AlongK : test::OnDevice {
+  template <class T> void expectExact(const Form &form, int m, int n, int k) {
+    SCOPED_TRACE(testing::Message() << m << " by " << n << " by " << k << ", tile " << form.m
+                                    << " by " << form.n << " by " << form.k << ", " << form.warps
+                                    << " warps");
+    std::uint32_t state = 5;
+    auto numbers = [&](int count) {
+      std::vector<T> all;
+      for (int i = 0; i < count; ++i) {
+        state = state * 1664525 + 1013904223;
+        all.push_back(T(float(int(state >> 24) % 9 - 4)));
+      }
+      return all;
+    };
+    const std::vector<T> a = numbers(m * k), b = numbers(k * n);
+    auto as = device.upload(a), bs = device.upload(b);
+    auto c = device.allocate<SumOf<T>>(m * n);
+    const int programs = form.tiles ? 2 : cdiv(m, form.m) * cdiv(n, form.n);
+    product<T>.launch(device.stream(), programs,
+                      form.turns_a ? tensor(as, {k, m}) : tensor(as, {m, k}),
+                      form.turns_b ? tensor(bs, {k, n}) : tensor(bs, {n, k}), tensor(c, {m, n}), k,
+                      form);
+    const auto results = c.download();
+    int wrong = 0;
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int p = 0; p < k; ++p)
+          sum += double(float(a[form.turns_a ? p * m + i : i * k + p])) *
+                 double(float(b[form.turns_b ? p * n + j : j * k + p]));
+        wrong += double(results[i * n + j]) != sum;
+      }
+    EXPECT_EQ(wrong, 0);
+  }
+
+  template <class T> void expectExact() {
+    const int line = 128 / int(sizeof(T)), depth = 2 * line + 16;
+    for (const auto &[a, b] : {std::pair(0, 1), std::pair(1, 0), std::pair(1, 1)}) {
+      SCOPED_TRACE(testing::Message() << "turned: " << a << ", " << b);
+      expectExact<T>({.turns_a = a, .turns_b = b, .k = line}, 160, 144, depth);
+    }
+    expectExact<T>({.k = line, .special = 0}, 128, 160, depth);
+    expectExact<T>({.k = line, .tiles = 1}, 320, 144, depth);
+    // Lines of 64 and 32 bytes, other widths, rows of no whole 16 bytes, one step alone.
+    expectExact<T>({.m = 64, .n = 96, .k = line / 2, .warps = 4}, 64, 96, depth);
+    expectExact<T>({.turns_a = 1, .m = 64, .n = 64, .k = line / 4, .warps = 4}, 96, 64, depth);
+    expectExact<T>({.m = 64, .n = 256, .k = line, .warps = 4}, 70, 250, line - 3);
+  }
+};
+
+SECTILE_INSTANTIATE_ON(AlongK, "virtual:sm_90a,virtual:sm_80");
+
+TEST_P(AlongK, Float8) { expectExact<float8_e4m3>(); }
+TEST_P(AlongK, Int8) { expectExact<std::int8_t>(); }
+TEST_P(AlongK, Float32) { expectExact<float>(); }
+
+// Warpgroups multiply them, and no number goes to shared memory or comes from there alone.
+TEST_P(AlongK, WordsGoBothWays) {
+  auto a = device.allocate<float8_e4m3>(256 * 256), b = device.allocate<float8_e4m3>(256 * 256);
+  auto c = device.allocate<float>(256 * 256);
+  const std::string code =
+      product<float8_e4m3>.emit("sm_90a", "ptx", tensor(a, {256, 256}), tensor(b, {256, 256}),
+                                tensor(c, {256, 256}), 256, Form{});
+  EXPECT_THAT(code, HasSubstr("wgmma.mma_async"));
+  EXPECT_THAT(code, Not(HasSubstr("st.shared.b8")));
+  EXPECT_THAT(code, Not(HasSubstr("ld.shared.b8")));
+}
+
+} // namespace
