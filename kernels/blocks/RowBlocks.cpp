@@ -73,10 +73,16 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   // registers for addresses and takes part in the row's sum.
   const std::int64_t wanted =
       std::max<std::int64_t>({tile / 32, std::min<std::int64_t>(tile / 16, 256), 1});
-  const std::int64_t threads = std::min(powerAtMost(wanted), threadsFor(tile, dtype));
-  // Many of the longest rows were faster by eight warps than by sixteen: docs/performance.md.
+  std::int64_t threads = std::min(powerAtMost(wanted), threadsFor(tile, dtype));
+  // Vectors of half the length are better than threads with a whole warp's rows.
+  if (warpSize(target) == 32 && rows > 1 && tile >= 24 * threads && threads <= 64)
+    threads *= 2;
+  // Many of the longest rows of 16 bits were faster by eight warps than by sixteen:
+  // docs/performance.md.
   const std::int64_t mostWarps =
-      tile > 16384 && tile <= 24576 && count > 2 * multiprocessors(target) ? 8 : 16;
+      bytesOf(dtype) == 2 && tile > 16384 && tile <= 24576 && count > 2 * multiprocessors(target)
+          ? 8
+          : 16;
   return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, mostWarps)};
 }
 
@@ -88,7 +94,7 @@ std::int64_t sectile::warpsBesideOthers(const RowBlocks &of, std::int64_t count,
   const std::int64_t elements = programs <= 2 * processors   ? 32 / bytesOf(dtype)
                                 : programs <= 8 * processors ? 32
                                                              : tile,
-                     mostWarps = programs <= processors ? 16 : 8,
+                     mostWarps = programs <= processors || tile > 8192 ? 16 : 8,
                      mostThreads = 2 * threadsFor(tile, dtype);
   std::int64_t warps = of.warps;
   while (tile > elements * warps * lanes && 2 * warps <= mostWarps &&
@@ -106,7 +112,8 @@ void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int6
     const DType dtype = call.tensors[0].dtype;
     const auto [block, rows, warps] =
         rowBlocksFor(elementCount(call.leading), call.extent(axis),
-                     bytesOf(dtype) == 4 ? longest : 2 * longest, dtype, target, together);
+                     bytesOf(dtype) == 4 ? longest : std::min<std::int64_t>(2 * longest, 32768),
+                     dtype, target, together);
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {

@@ -109,7 +109,7 @@ KernelSpec sectile::layerNormSpec() {
        {"-> mean: [...] f32", "of each row"},
        {"-> rstd: [...] f32", "1/sqrt(variance + eps) of each row, with the biased variance"}});
   spec.add_options({{"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
-  configureRows(spec, "N", 16384, elementsTogetherWithWeights);
+  configureRows(spec, "N", longestWhole, elementsTogetherWithWeights);
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
     Config config = rows(call, target);
     if (call.has("w") && call.has("b") && target.starts_with("sm_")) // not measured on others

@@ -222,7 +222,7 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
                      tile = block * config.at("rows"),
                      threads = config.at("warps") * warpSize(target);
   return isFittingBlock(block, n, call.dtype("x")) && (block >= n || n > 8192) && tile >= threads &&
-         tile <= 32 * threads;
+         tile <= (tile > 16384 ? 64 : 32) * threads;
 }
 
 // Rows whose columns programs sum: of more it takes longer than another launch.

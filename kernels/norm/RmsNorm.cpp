@@ -81,7 +81,7 @@ KernelSpec sectile::rmsNormSpec() {
                       {"-> rstd: [...] f32", "1/sqrt(mean of h^2 + eps) of each row"}});
   spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of the squares"},
                     {"weight_offset: number = 0 e.g. 1", "added to w; 1 in Gemma"}});
-  configureRows(spec, "N", 16384, elementsTogetherWithWeights);
+  configureRows(spec, "N", longestWhole, elementsTogetherWithWeights);
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;

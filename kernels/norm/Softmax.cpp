@@ -79,7 +79,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *result, boo
   spec.add_arguments(
       {{"x: [..., N] f32|f16|bf16", "any number of rows, of any length; a row of -inf gives NaN"},
        {"-> y: [..., N] like x over x", result}});
-  configureRows(spec, "N", 16384);
+  configureRows(spec, "N", longestWhole);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> inputs,

@@ -80,18 +80,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
                       {"dy: [..., N] like y", "gradient of y"},
                       {"-> dx: [..., N] like y over y, dy", "gradient of x"}});
   spec.factor = 3;
-  configureRows(spec, "N", logarithm ? 16384 : 12288);
-  // Programs that have a multiprocessor to themselves hold longer rows, in more threads, and read
-  // them once.
-  spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
-    Config config = rows(call, target);
-    const DType dtype = call.tensors[0].dtype;
-    const std::int64_t n = call.extent("N"), block = blockFor(n, dtype);
-    if (config["block"] < n && elementCount(call.leading) <= multiprocessors(target) &&
-        block <= (dtype == DType::float32 ? 16384 : 28672))
-      config = {{"block", block}, {"rows", 1}, {"warps", 512 / warpSize(target)}};
-    return config;
-  };
+  configureRows(spec, "N", longestWhole);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> in,

@@ -22,39 +22,38 @@ struct Form {
 };
 SECTILE_CONFIG(Form, turns_a, turns_b, m, n, k, warps, stages, special, tiles)
 
-template <class T>
-using SumOf = std::conditional_t<std::is_integral_v<T>, std::int32_t, float>;
+template <class T> using SumOf = std::conditional_t<std::is_integral_v<T>, std::int32_t, float>;
 
 template <class T>
-Kernel product{"along_k", [](View<const T, 2> a, View<const T, 2> b, View<SumOf<T>, 2> c, Int depth,
-                             const Form &form) {
-                 const auto counts = c.tiles(form.m, form.n);
-                 const Int count = counts[0] * counts[1];
-                 auto body = [&](const Int &tile) {
-                   const Int i = tile / counts[1], j = tile % counts[1];
-                   auto sums = zeros<SumOf<T>>(form.m, form.n);
-                   for (auto k : range(0, cdiv(depth, form.k), 1,
-                                       {.warp_specialize = form.special != 0})) {
-                     auto left = form.turns_a ? trans(a.tile(form.k, form.m).load(k, i))
-                                              : a.tile(form.m, form.k).load(i, k);
-                     auto right = form.turns_b ? b.tile(form.k, form.n).load(k, j)
-                                               : trans(b.tile(form.n, form.k).load(j, k));
-                     sums = dot(left, right, sums);
-                   }
-                   c.tile(form.m, form.n).store(i, j, sums);
-                 };
-                 if (form.tiles)
-                   for (auto tile : range(program_id(0), count, num_programs(0)))
-                     body(tile);
-                 else
-                   body(program_id(0));
-               }};
+Kernel product{
+    "along_k",
+    [](View<const T, 2> a, View<const T, 2> b, View<SumOf<T>, 2> c, Int depth, const Form &form) {
+      const auto counts = c.tiles(form.m, form.n);
+      const Int count = counts[0] * counts[1];
+      auto body = [&](const Int &tile) {
+        const Int i = tile / counts[1], j = tile % counts[1];
+        auto sums = zeros<SumOf<T>>(form.m, form.n);
+        for (auto k : range(0, cdiv(depth, form.k), 1, {.warp_specialize = form.special != 0})) {
+          auto left = form.turns_a ? trans(a.tile(form.k, form.m).load(k, i))
+                                   : a.tile(form.m, form.k).load(i, k);
+          auto right = form.turns_b ? b.tile(form.k, form.n).load(k, j)
+                                    : trans(b.tile(form.n, form.k).load(j, k));
+          sums = dot(left, right, sums);
+        }
+        c.tile(form.m, form.n).store(i, j, sums);
+      };
+      if (form.tiles)
+        for (auto tile : range(program_id(0), count, num_programs(0)))
+          body(tile);
+      else
+        body(program_id(0));
+    }};
 
 struct AlongK : test::OnDevice {
   template <class T> void expectExact(const Form &form, int m, int n, int k) {
-    SCOPED_TRACE(testing::Message() << m << " by " << n << " by " << k << ", tile " << form.m
-                                    << " by " << form.n << " by " << form.k << ", " << form.warps
-                                    << " warps");
+    SCOPED_TRACE(testing::Message()
+                 << m << " by " << n << " by " << k << ", tile " << form.m << " by " << form.n
+                 << " by " << form.k << ", " << form.warps << " warps");
     std::uint32_t state = 5;
     auto numbers = [&](int count) {
       std::vector<T> all;
@@ -68,10 +67,9 @@ struct AlongK : test::OnDevice {
     auto as = device.upload(a), bs = device.upload(b);
     auto c = device.allocate<SumOf<T>>(m * n);
     const int programs = form.tiles ? 2 : cdiv(m, form.m) * cdiv(n, form.n);
-    product<T>.launch(device.stream(), programs,
-                      form.turns_a ? tensor(as, {k, m}) : tensor(as, {m, k}),
-                      form.turns_b ? tensor(bs, {k, n}) : tensor(bs, {n, k}), tensor(c, {m, n}), k,
-                      form);
+    product<T>.launch(
+        device.stream(), programs, form.turns_a ? tensor(as, {k, m}) : tensor(as, {m, k}),
+        form.turns_b ? tensor(bs, {k, n}) : tensor(bs, {n, k}), tensor(c, {m, n}), k, form);
     const auto results = c.download();
     int wrong = 0;
     for (int i = 0; i < m; ++i)
