@@ -110,8 +110,8 @@ TypedAttr literalAttr(const Literal &literal, Kind kind, mlir::Type element, Loc
   if (auto type = dyn_cast<FloatType>(element))
     return floatLiteral(literal, kind, type, where);
   if (literal.type == Literal::Type::floating) {
-    const bool isWhole = literal.floating == std::trunc(literal.floating) &&
-                         std::fabs(literal.floating) < 1e6;
+    const bool isWhole =
+        literal.floating == std::trunc(literal.floating) && std::fabs(literal.floating) < 1e6;
     fail(where, literalText(literal) + (isWhole ? ".0 is a float" : " is not an integer") +
                     ", but the tile is " + name +
                     ": convert the tile first, as in sc::cast<float>(x)");
