@@ -2,6 +2,7 @@
 #include "dsl/Trace.h"
 #include "ir/tile/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -108,9 +109,13 @@ TypedAttr literalAttr(const Literal &literal, Kind kind, mlir::Type element, Loc
   std::string name(nameOf(kind));
   if (auto type = dyn_cast<FloatType>(element))
     return floatLiteral(literal, kind, type, where);
-  if (literal.type == Literal::Type::floating)
-    fail(where, literalText(literal) + " is not an integer, but the tile is " + name +
+  if (literal.type == Literal::Type::floating) {
+    const bool isWhole =
+        literal.floating == std::trunc(literal.floating) && std::fabs(literal.floating) < 1e6;
+    fail(where, literalText(literal) + (isWhole ? ".0 is a float" : " is not an integer") +
+                    ", but the tile is " + name +
                     ": convert the tile first, as in sc::cast<float>(x)");
+  }
   bool natural = literal.type == Literal::Type::natural && literal.integer < 0; // beyond int64
   unsigned bits = element.getIntOrFloatBitWidth();
   bool fits;

@@ -160,6 +160,10 @@ std::int64_t Use::extent(const std::string &axis) const {
   return axis == "..." ? elementCount(call.leading) : call.extent(axis);
 }
 
+void Use::refuseNumber(std::string_view field, std::int64_t number, std::size_t bytes) const {
+  refuse(call, field, " is ", number, ", but a kernel keeps it in ", 8 * bytes, " bits");
+}
+
 std::optional<std::int64_t> Use::fieldByName(std::string_view prefix, std::string_view name,
                                              OptionSpec::Kind kind) const {
   if (const auto chosen = config.find(std::string(prefix) + std::string(name));

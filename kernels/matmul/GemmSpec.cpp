@@ -18,7 +18,9 @@ DType outputType(const Invocation &call, bool hasEpilogue) {
     return *parseDType(out);
   return operands != DType::int8 ? operands : hasEpilogue ? DType::float32 : DType::int32;
 }
-DType resultType(const Invocation &call) { return outputType(call, epilogueParts(call).any()); }
+DType resultType(const Invocation &call) {
+  return outputType(call, epilogueParts(call).any() || call.has("residual"));
+}
 // What is added to the sums has the result's dtype.
 DType addendType(const Invocation &call) { return outputType(call, true); }
 
@@ -234,7 +236,7 @@ void sectile::specifyGemm(KernelSpec &spec, bool batched) {
         "exact: f32 products not through tf32, fp8 products summed in f32"},
        activationOption(),
        {"alpha: number = 1 e.g. 0.5", "of the product"},
-       {"beta: number = 1 e.g. -2", "of the residual"},
+       {"beta: number = 1 e.g. -2, 0", "of the residual"},
        {"out: same|f32|f16|bf16 = same",
         "c's dtype; same is a's; for i8 i32, or f32 with an epilogue"},
        {"schedule: tiles|stream_k = tiles",

@@ -1,9 +1,10 @@
 // paged_slots: where the last tokens of sequences lie in a cache in pages. Of a sequence with n new
 // tokens and context_len keys, these included, new token i has position p = context_len - n + i and
 //   slots = block_tables[s, p / page] page + p % page.
-// Both are -1 where there is no such position, page or block. Refused: pages outside 1 to 256, T
-// other than S without cu_seqlens_q, tokens without a sequence, tables for 2^30 keys; from the host
-// also lengths that the tables have no room for, and boundaries that fall.
+// Both are -1 where there is no such sequence, position, page or block. Refused: pages outside 1 to
+// 256, T other than S without cu_seqlens_q, tokens without a sequence where there is none, tables
+// for 2^30 keys; from the host also lengths that the tables have no room for, and boundaries that
+// fall.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/registry/Contents.h"
 #include "kernels/serving/Family.h"
@@ -57,7 +58,8 @@ Kernel pagedSlots{
       }
       const Int position = numberAt(a.context_lens, sequence) - count + place,
                 column = position / config.page;
-      const Bool hasPage = exists && position >= 0 && column < a.block_tables.extent(1);
+      const Bool hasPage =
+          exists && place < count && position >= 0 && column < a.block_tables.extent(1);
       const auto block =
           load(a.block_tables.ptr() + cast<std::int64_t>(sequence) * a.block_tables.stride(0) +
                    cast<std::int64_t>(column) * a.block_tables.stride(1),
@@ -132,6 +134,14 @@ KernelSpec sectile::pagedSlotsSpec() {
   const auto lengths = sampleEach([](const Invocation &call, auto &random) {
     return drawBelow(random, call.extent("max") * pageOf(call) + 1);
   });
+  // Of every other call some tokens are of no sequence.
+  const auto boundaries = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    sampleBoundaries("T")(call, array, random);
+    const auto ends = array.as<std::int32_t>();
+    if (ends.size() > 1 && random() % 2)
+      ends.back() -=
+          static_cast<std::int32_t>(drawBelow(random, ends.back() - ends[ends.size() - 2] + 1));
+  };
   spec.add_arguments(
       {{"context_lens: [S] i32",
         "keys of each sequence, the new tokens' included",
@@ -142,11 +152,11 @@ KernelSpec sectile::pagedSlotsSpec() {
        {"cu_seqlens_q?: [ends] i32",
         "[S + 1]: sequence s has the new tokens cu_seqlens_q[s] to cu_seqlens_q[s + 1] - 1; one "
         "token each where not given",
-        {.sample = sampleBoundaries("T")}},
+        {.sample = boundaries}},
        {"-> slots: [T] i32", "block * page + place in it; -1 where there is none"},
        {"-> positions: [T] i32", "of each token in its sequence; -1 where it has no slot"}});
   spec.add_options({{"page: integer = 16 e.g. 5, 64", "keys of a page"},
-                    {"tokens: integer e.g. 5, 8", "T, of all sequences; S if not given"}});
+                    {"tokens: integer e.g. 5, 8", "T, of all sequences or more; S if not given"}});
   spec.config = {{"m", "tokens of one program"}, {"warps", "warps of one program"}};
   spec.typical = {{"S", 256}, {"max", 512}};
   spec.small = {{"S", 5}, {"max", 4}};
@@ -157,7 +167,10 @@ KernelSpec sectile::pagedSlotsSpec() {
   };
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
-    checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
+    if (isPacked(call)) {
+      const std::int64_t end = inputs[call.index("cu_seqlens_q")].as<std::int32_t>().back();
+      checkBoundaries(call, inputs, "cu_seqlens_q", std::min(end, call.extent("T")));
+    }
     const std::int64_t most = call.extent("max") * pageOf(call);
     const auto lengths = inputs[0].as<std::int32_t>();
     for (std::size_t s = 0; s < lengths.size(); ++s)

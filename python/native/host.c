@@ -53,21 +53,22 @@ static sectile_status copy(const place *where, const DLTensor *tensor, DLTensor 
 
 sectile_status run_on_host(const sectile_op *op, const place *where,
                            const DLTensor *const *arguments, size_t count, size_t inputs,
-                           const sectile_option *options, size_t option_count) {
+                           PyObject *const *given, const sectile_option *options,
+                           size_t option_count) {
   DLManagedTensorVersioned *own[most_tensors] = {0};
-  const DLTensor *given[most_tensors] = {0};
+  const DLTensor *copies[most_tensors] = {0};
   // Their copies have memory of their own. Inputs may share theirs: they are copied before.
   sectile_status status = library.sectile_op_check_outputs(op, arguments, count);
   for (size_t i = 0; i < count && status == SECTILE_OK; ++i) {
     if (!arguments[i])
       continue;
     status = library.sectile_tensor_new(where->device, arguments[i], &own[i]);
-    if (status == SECTILE_OK && i < inputs)
+    if (status == SECTILE_OK && (i < inputs || (given && given[i - inputs])))
       status = copy(where, arguments[i], &own[i]->dl_tensor, true);
-    given[i] = status == SECTILE_OK ? &own[i]->dl_tensor : NULL;
+    copies[i] = status == SECTILE_OK ? &own[i]->dl_tensor : NULL;
   }
   if (status == SECTILE_OK)
-    status = library.sectile_op_run(op, where->stream, given, count, options, option_count);
+    status = library.sectile_op_run(op, where->stream, copies, count, options, option_count);
   if (status == SECTILE_OK)
     status = library.sectile_stream_synchronize(where->stream);
   for (size_t i = inputs; i < count && status == SECTILE_OK; ++i)

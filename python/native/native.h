@@ -131,10 +131,12 @@ bool set_host_device(const char *name);
 // Operations --------------------------------------------------------------------------------------
 
 // sectile_op_run() on tensors in host memory, of a device that runs on the host; the results are
-// there when it returns. At most 64 arguments; needs no interpreter.
+// there when it returns. Of outputs with an object in `given` (NULL: of none), what the operation
+// does not write stays. At most 64 arguments; needs no interpreter.
 sectile_status run_on_host(const sectile_op *op, const place *where,
                            const DLTensor *const *arguments, size_t count, size_t inputs,
-                           const sectile_option *options, size_t option_count);
+                           PyObject *const *given, const sectile_option *options,
+                           size_t option_count);
 
 // sectile_op_infer(), which remembers. `types`: inputs, then outputs, whose shapes are in `shapes`
 // afterwards.

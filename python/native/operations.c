@@ -7,6 +7,19 @@ static PyObject *word_out;
 
 // Options and arguments ---------------------------------------------------------------------------
 
+static bool read_float(const char *word, PyObject *value, sectile_option *to) {
+  PyObject *number = PyNumber_Float(value); // a scalar of NumPy
+  if (!number) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s must be a number or text, not %R", word, Py_TYPE(value));
+    return false;
+  }
+  to->kind = SECTILE_DOUBLE;
+  to->value.d = PyFloat_AsDouble(number);
+  Py_DECREF(number);
+  return true;
+}
+
 static bool read_option(const char *word, const char *name, PyObject *value, sectile_option *to) {
   to->name = name;
   if (PyBool_Check(value)) {
@@ -19,31 +32,25 @@ static bool read_option(const char *word, const char *name, PyObject *value, sec
   } else if (PyFloat_Check(value)) {
     to->kind = SECTILE_DOUBLE;
     to->value.d = PyFloat_AsDouble(value);
-  } else if (PyIndex_Check(value)) {
-    PyObject *number = PyNumber_Index(value);
+  } else {
+    // Arrays have the way to an index by their type, and floats do not come by it.
+    PyObject *number = PyIndex_Check(value) ? PyNumber_Index(value) : NULL;
+    PyErr_Clear();
+    if (!number)
+      return read_float(word, value, to);
     int overflow = 0;
     to->kind = SECTILE_INT64;
-    to->value.i = number ? PyLong_AsLongLongAndOverflow(number, &overflow) : -1;
+    to->value.i = PyLong_AsLongLongAndOverflow(number, &overflow);
     if (overflow > 0) {
       to->kind = SECTILE_UINT64;
       to->value.u = PyLong_AsUnsignedLongLong(number);
     }
-    Py_XDECREF(number);
+    Py_DECREF(number);
     if (overflow < 0 || PyErr_Occurred()) {
       PyErr_Clear();
       PyErr_Format(PyExc_OverflowError, "%s: %R is no number of 64 bits", word, value);
       return false;
     }
-  } else {
-    PyObject *number = PyNumber_Float(value); // a scalar of NumPy
-    if (!number) {
-      PyErr_Clear();
-      PyErr_Format(PyExc_TypeError, "%s must be a number or text, not %R", word, Py_TYPE(value));
-      return false;
-    }
-    to->kind = SECTILE_DOUBLE;
-    to->value.d = PyFloat_AsDouble(number);
-    Py_DECREF(number);
   }
   return true;
 }
@@ -493,7 +500,7 @@ static PyObject *run(operation *self, call *of, PyObject *const *values, Py_ssiz
   PyThreadState *state = PyEval_SaveThread();
   sectile_status status =
       where.on_host ? run_on_host(self->op, &where, of->tensors, all, (size_t)self->inputs,
-                                  of->options, (size_t)of->option_count)
+                                  of->outputs, of->options, (size_t)of->option_count)
                     : library.sectile_op_run(self->op, where.stream, of->tensors, all, of->options,
                                              (size_t)of->option_count);
   // Such a framework does not know when its memory is free again.

@@ -59,9 +59,13 @@ static bool may_have(const operation *self, const call *of) {
   return wants == 0;
 }
 
-// The tensors of a call on others: those that it names, and the prepared ones for the rest.
-static bool take_others(const prepared *one, call *others, const DLTensor **tensors) {
+// The tensors of a call on others, and which outputs are the caller's: those that it names, and the
+// prepared ones for the rest.
+static bool take_others(const prepared *one, call *others, const DLTensor **tensors,
+                        PyObject **outputs) {
   const operation *self = one->self;
+  for (int i = 0; i < self->outputs; ++i)
+    outputs[i] = others->outputs[i] ? others->outputs[i] : one->of.outputs[i];
   for (int i = 0; i < self->inputs + self->outputs; ++i)
     tensors[i] = one->of.tensors[i];
   for (int i = 0; i < self->inputs + self->outputs; ++i) {
@@ -121,7 +125,7 @@ static PyObject *result_with(const prepared *one, const call *others) {
   return result;
 }
 
-static bool launch(const prepared *one, const DLTensor *const *tensors) {
+static bool launch(const prepared *one, const DLTensor *const *tensors, PyObject *const *outputs) {
   place where;
   if (!current_place(one->device, one->from, &where))
     return false;
@@ -132,7 +136,7 @@ static bool launch(const prepared *one, const DLTensor *const *tensors) {
   PyThreadState *state = PyEval_SaveThread();
   const sectile_status status =
       run_on_host(self->op, &where, tensors, (size_t)(self->inputs + self->outputs),
-                  (size_t)self->inputs, one->of.options, (size_t)one->of.option_count);
+                  (size_t)self->inputs, outputs, one->of.options, (size_t)one->of.option_count);
   PyEval_RestoreThread(state);
   return succeeded(status);
 }
@@ -155,17 +159,18 @@ static PyObject *call_prepared(PyObject *capsule, PyObject *const *values, Py_ss
                                PyObject *words) {
   const prepared *one = PyCapsule_GetPointer(capsule, prepared_capsule);
   if (!count && !words) {
-    if (!launch(one, one->of.tensors))
+    if (!launch(one, one->of.tensors, one->of.outputs))
       return NULL;
     Py_INCREF(one->result);
     return written(one, one->result);
   }
   call others;
   const DLTensor *tensors[most_arguments];
-  PyObject *result = NULL;
+  PyObject *outputs[most_arguments], *result = NULL;
   begin_call(one->self, &others);
   if (read_words(one->self, values, count, words, /*settled=*/true, &others) &&
-      may_have(one->self, &others) && take_others(one, &others, tensors) && launch(one, tensors))
+      may_have(one->self, &others) && take_others(one, &others, tensors, outputs) &&
+      launch(one, tensors, outputs))
     result = written(one, result_with(one, &others));
   end_call(one->self, &others);
   return result;

@@ -160,7 +160,7 @@ static XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame, bool on_gpu) {
   if (status == SECTILE_OK)
     status = place_of(device, native, &where);
   if (status == SECTILE_OK)
-    status = where.on_host ? run_on_host(op, &where, arguments, count, inputs, call.options,
+    status = where.on_host ? run_on_host(op, &where, arguments, count, inputs, NULL, call.options,
                                          (size_t)call.option_count)
                            : library.sectile_op_run(op, where.stream, arguments, count,
                                                     call.options, (size_t)call.option_count);

@@ -203,6 +203,21 @@ def test_threads():
     assert not wrong
 
 
+def test_given_results_keep_what_is_not_written():
+    rows, matrices, sizes = normal(10, 16), normal(2, 16, 8), np.array([3, 4], np.int32)
+    given = np.full((10, 16), 7, np.float32)
+    sectile.grouped_matmul(rows, matrices, sizes, out=given[:, ::2], precision="exact")
+    close(given[:3, ::2], rows[:3].astype(np.float64) @ matrices[0], 1e-5)
+    assert (given[7:] == 7).all() and (given[:, 1::2] == 7).all()
+    call = sectile.prepare(sectile.grouped_matmul, rows, matrices, sizes, out=given[:, ::2])
+    given[7:] = 8
+    call()
+    assert (given[7:, ::2] == 8).all()
+    other = np.full((10, 8), 9, np.float32)
+    call(rows, out=other)
+    assert (other[7:] == 9).all() and (other[:7] != 9).all()
+
+
 def test_other_frameworks_by_dlpack():
     class Array:  # of a framework that has nothing but the protocol
         def __init__(self, array):

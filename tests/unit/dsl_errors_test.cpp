@@ -56,6 +56,7 @@ TEST(Errors, Literals) {
   EXPECT_FAULT(sc::zeros<std::int64_t>(4) + ~0ull, HasSubstr("does not fit into i64"));
   EXPECT_FAULT(n * 0.5, HasSubstr("is not an integer, but the tile is Int"));
   EXPECT_FAULT(sc::zeros<int>(4) + 0.1, HasSubstr("0.1 is not an integer, but the tile is i32"));
+  EXPECT_FAULT(sc::zeros<int>(4) + 2.0, HasSubstr("2.0 is a float, but the tile is i32"));
   EXPECT_FAULT(sc::zeros<sc::half>(4) * 1e6,
                HasSubstr("does not fit into f16: its largest number is 65504"));
   EXPECT_FAULT(sc::zeros<sc::float8_e4m3>(4) + 1000, HasSubstr("does not fit into f8e4m3"));

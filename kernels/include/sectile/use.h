@@ -19,14 +19,14 @@ public:
   Use(const Invocation &call, const ConfigValues &config, State &state)
       : call(call), config(config), state(state) {}
 
-  int field(const char *name) const { return static_cast<int>(config.at(name)); }
+  int field(const char *name) const { return held<int>(name, config.at(name)); }
   // The configuration as a struct. Fields that the description does not have keep their values in
   // `derived`: config_as(Rows{.whole = true}).
   template <KernelConfig C> C config_as(C derived) const {
     for_each_field(derived, [&](std::string_view name, auto &value) {
       for (const auto &[field, chosen] : config)
         if (field == name)
-          value = static_cast<std::remove_reference_t<decltype(value)>>(chosen);
+          value = held<std::remove_reference_t<decltype(value)>>(name, chosen);
     });
     return derived;
   }
@@ -43,7 +43,7 @@ public:
                                         : std::is_integral_v<V> ? OptionSpec::integer
                                                                 : OptionSpec::number;
       if (const auto found = fieldByName(prefix, name, kind))
-        value = static_cast<V>(*found);
+        value = held<V>(name, *found);
     });
     return result;
   }
@@ -153,6 +153,16 @@ private:
       keep(kernel.bind(grid, arguments..., options));
   }
 
+  // A number as a field holds it. Throws InputError if it does not fit.
+  template <class V> V held(std::string_view field, std::int64_t number) const {
+    const V value = static_cast<V>(number);
+    if constexpr (std::is_integral_v<V>)
+      if (static_cast<std::int64_t>(value) != number)
+        refuseNumber(field, number, sizeof(V));
+    return value;
+  }
+  [[noreturn]] void refuseNumber(std::string_view field, std::int64_t number,
+                                 std::size_t bytes) const;
   // An option of another kind is none.
   std::optional<std::int64_t> fieldByName(std::string_view prefix, std::string_view name,
                                           OptionSpec::Kind kind) const;

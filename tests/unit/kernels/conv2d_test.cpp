@@ -455,6 +455,20 @@ TEST(Conv2dErrors, SaySo) {
   EXPECT_THAT(refusal(backward), HasSubstr("dy is 7 x 3, but y is 7 x 12"));
 }
 
+// Kernels keep options of the calls in fields of 32 bits.
+TEST(Conv2dErrors, AnOptionThatNoFieldHolds) {
+  const Device device = Device::open("virtual:sm_80");
+  const auto image = tensor(device.upload(std::vector<float>(16, 1.0f)), {1, 1, 4, 4});
+  const auto filter = tensor(device.upload(std::vector<float>(4, 1.0f)), {1, 1, 2, 2});
+  try {
+    run_kernel(device.stream(), "conv2d", {{"x", image}, {"w", filter}},
+               {{"stride_h", "4294967297"}});
+    ADD_FAILURE() << "accepted";
+  } catch (const LaunchError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("stride_h is 4294967297"));
+  }
+}
+
 // What docs/kernels/conv.md shows.
 TEST_P(Conv2d, Example) {
   const auto image = tensor(device.upload(std::vector<half>(6 * 8, half(1.0f))), {1, 1, 6, 8});

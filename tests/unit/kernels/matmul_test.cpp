@@ -136,7 +136,8 @@ TEST_P(Matmul, ResidualIsNotReadWithBetaZero) {
     std::fill(inputs[call.index("residual")].data.begin(),
               inputs[call.index("residual")].data.end(), std::byte{0xff});
   };
-  expectRight(device, {"matmul", {}, {{"beta", "0"}}, {"residual"}, "f16", {}, 1, poison});
+  for (const char *dtype : {"f16", "i8"})
+    expectRight(device, {"matmul", {}, {{"beta", "0"}}, {"residual"}, dtype, {}, 1, poison});
 }
 
 TEST_P(Matmul, ReluKeepsNan) {
