@@ -134,12 +134,15 @@ bool Block::checkShared(const Thread &thread, uint32_t address, uint32_t bytes, 
 
 void Block::append(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
   thread.log.push_back({address, site, access});
-  if (thread.log.size() >= fullLog) {
-    thread.site = site;
-    suspend(thread, ThreadState::LogFull);
-    if (failed())
-      stop(thread);
-  }
+  if (thread.log.size() >= fullLog)
+    letOthersRun(thread, site);
+}
+
+void Block::letOthersRun(Thread &thread, uint32_t site) {
+  thread.site = site;
+  suspend(thread, ThreadState::LogFull);
+  if (failed())
+    stop(thread);
 }
 
 void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint32_t site) {
@@ -154,6 +157,8 @@ void Block::accessGlobal(Thread &thread, uint64_t address, uint32_t access, uint
   }
   if (launch->counters)
     append(thread, address, access, site);
+  else if (++thread.unlogged % fullLog == 0) // it may wait for what another one writes
+    letOthersRun(thread, site);
 }
 
 char *Block::accessShared(Thread &thread, uint32_t offset, uint32_t access, uint32_t site) {
@@ -570,7 +575,7 @@ void Block::flushDivergent(Warp &warp, uint64_t lanes, size_t from) {
       const LogEntry &entry = thread.log[i];
       if (launch->checks && entry.access & logShared && i >= thread.shadowed)
         shadowAccess(thread, entry);
-      if (entry.access & logLand)
+      if (!launch->counters || entry.access & logLand)
         continue;
       uint32_t side = entry.access & logIssue ? 1 : 0;
       accesses.push_back(

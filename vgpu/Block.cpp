@@ -178,6 +178,7 @@ void Block::prepare(Knowledge *knowledge) {
     thread.state = ThreadState::Ready;
     thread.log.clear();
     thread.shadowed = 0;
+    thread.unlogged = 0;
     thread.lastRange = nullptr;
     thread.clock = origin;
     thread.knowledge = nullptr;

@@ -70,6 +70,7 @@ struct Thread : ThreadHeader {
 
   std::vector<LogEntry> log;    // accesses since the warp last met
   size_t shadowed;              // entries of it that the shadow knows already
+  uint32_t unlogged;            // accesses of global memory that were not logged
   const MemoryRange *lastRange; // the allocation it used last, of the launch's; null: none
 
   uint32_t clock;
@@ -346,6 +347,7 @@ private:
   bool checkShared(const Thread &thread, uint32_t address, uint32_t bytes, uint32_t site,
                    bool mayBeOthers = false);
   void append(Thread &thread, uint64_t address, uint32_t access, uint32_t site);
+  void letOthersRun(Thread &thread, uint32_t site);
   std::string placeOf(uint32_t site) const;
   static std::string placeOf(const Program &program, uint32_t site);
   bool isLate() const;

@@ -6,6 +6,7 @@
 #include "vgpu/Program.h"
 #include "vgpu/TensorMap.h"
 #include "vgpu/VirtualObject.h"
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -53,6 +54,7 @@ VirtualDevice::VirtualDevice(std::string_view targetName)
     options.deadline = std::strtod(deadline, nullptr);
   if (const char *counters = std::getenv("SECTILE_VIRTUAL_COUNTERS"))
     printCounters = std::strcmp(counters, "0") != 0;
+  options.counters = printCounters;
 }
 
 std::string VirtualDevice::codeKey() const {
@@ -156,13 +158,20 @@ void VirtualDevice::setOptions(const vgpu::LaunchOptions &newOptions) {
   options = newOptions;
 }
 
+void VirtualDevice::countAccesses() {
+  std::lock_guard lock(mutex);
+  options.counters = true;
+}
+
 vgpu::Counters VirtualDevice::lastCounters() const {
   std::lock_guard lock(mutex);
+  assert(options.counters && "zeros would be taken for what was counted");
   return counters;
 }
 
 std::vector<vgpu::AllocationCounters> VirtualDevice::lastAllocations() const {
   std::lock_guard lock(mutex);
+  assert(options.counters && "nothing would be taken for what was read");
   return allocations;
 }
 

@@ -25,7 +25,10 @@ public:
   /// and SECTILE_VIRTUAL_DEADLINE (seconds) say. A launch beyond its deadline throws
   /// DeadlinePassed.
   void setOptions(const vgpu::LaunchOptions &options);
-  /// What the last launch counted.
+  /// From now on launches count their accesses, too, which takes time. At first they do where
+  /// SECTILE_VIRTUAL_COUNTERS or a WatchLaunches asks for it.
+  void countAccesses();
+  /// What the last launch counted, of a device that counts accesses.
   vgpu::Counters lastCounters() const;
   /// The allocations that the last launch read, by address.
   std::vector<vgpu::AllocationCounters> lastAllocations() const;

@@ -42,8 +42,12 @@ template <class T> int set(void *handle, uint64_t target, size_t pitch, T value,
   return submit(handle, [=, device = contexts.back()] {
     if (!inBounds(device, target, count ? (count - 1) * pitch + sizeof value : 0))
       return illegalAddress;
-    for (size_t i = 0; i < count; ++i)
-      std::memcpy(reinterpret_cast<char *>(target) + i * pitch, &value, sizeof value);
+    // The tuner fills much memory with zeros.
+    if (value == 0 && pitch == sizeof value)
+      std::memset(reinterpret_cast<void *>(target), 0, count * pitch);
+    else
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(reinterpret_cast<char *>(target) + i * pitch, &value, sizeof value);
     return success;
   });
 }

@@ -33,5 +33,6 @@ def run_in(python, script, *arguments, library=None, package=None):
         env["SECTILE_LIBRARY"] = library
     if package:
         env["PYTHONPATH"] = package
-    env["SECTILE_TEST_ALL"] = os.environ.get("SECTILE_TEST_ALL", "")
+    for word in ("SECTILE_TEST_ALL", "SECTILE_VIRTUAL_OPT"):
+        env[word] = os.environ.get(word, "")
     sys.exit(subprocess.run([python, "-B", script, *arguments], env=env).returncode)

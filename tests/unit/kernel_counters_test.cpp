@@ -43,9 +43,11 @@ Counted count(const char *target, const char *name, DType dtype, const std::vect
     memory.back().upload(zeros.data.data());
   }
   Config config = completeConfig(call, device.target(), {});
+  auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+  machine.countAccesses();
   launchKernel(call, config, memory, device.stream());
   device.synchronize();
-  return {static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters(), config};
+  return {machine.lastCounters(), config};
 }
 
 void expectCoalesced(const Counters &counters) {

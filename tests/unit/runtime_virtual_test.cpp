@@ -149,9 +149,10 @@ TEST_F(RuntimeVirtual, MemoryIsUploadedFilledAndCopied) {
 
 TEST_F(RuntimeVirtual, LaunchesAndCounts) {
   auto x = device.upload(std::vector<float>(50, 2.0f)), z = device.allocate<float>(50);
+  auto &impl = static_cast<runtime::VirtualDevice &>(*device.impl());
+  impl.countAccesses();
   launch(address(x), address(z), 50, device.stream(), 2);
   EXPECT_EQ(z.download(), std::vector<float>(50, 4.0f));
-  auto &impl = static_cast<runtime::VirtualDevice &>(*device.impl());
   EXPECT_EQ(impl.lastCounters().blocks, 2u);
   EXPECT_EQ(impl.lastCounters().globalLoad.bytes, 200u);
 }

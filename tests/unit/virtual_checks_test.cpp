@@ -418,6 +418,37 @@ TEST(Deadline, EndsWhatNeverEnds) {
     }
 }
 
+// Whether accesses are counted or not: who polls does not keep the others from what it waits for.
+TEST(Polling, LetsTheOthersRun) {
+  const std::string text = std::string(nvidiaHead) + R"(
+define ptx_kernel void @k(ptr addrspace(1) %x) {
+entry:
+  %i = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %waits = icmp eq i32 %i, 0
+  br i1 %waits, label %poll, label %raise
+poll:
+  %flag = load volatile i32, ptr addrspace(1) %x, align 4
+  %raised = icmp eq i32 %flag, 1
+  br i1 %raised, label %end, label %poll
+raise:
+  store volatile i32 1, ptr addrspace(1) %x, align 4
+  br label %end
+end:
+  ret void
+}
+)";
+  for (const bool counters : {false, true}) {
+    Runner runner(text);
+    runner.shape.block[0] = 64;
+    runner.options.checks = false; // they race
+    runner.options.counters = counters;
+    runner.options.deadline = 5;
+    int *x = runner.upload(std::vector<int>{0});
+    runner.expectClean(x);
+    EXPECT_EQ(*x, 1);
+  }
+}
+
 TEST(Deadline, IsThatOfAllBlocks) {
   Runner runner(withLines(endless));
   runner.shape.grid[1] = 1u << 30;

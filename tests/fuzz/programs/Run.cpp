@@ -148,6 +148,7 @@ llvm::Expected<Outputs> runOnMachine(ModuleOp module, const Inputs &inputs,
   shape.sharedBytes = artifact->plan.sharedBytes;
   vgpu::LaunchOptions launch;
   launch.seed = setting.schedule;
+  launch.counters = false;
   launch.hostThreads = 1;
   if (!secondNames(module).empty()) {
     // Programs wait for those before them: such a seed leaves the grid in order. A program that

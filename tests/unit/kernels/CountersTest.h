@@ -17,10 +17,12 @@ protected:
   void SetUp() override {
     if (!device.name().starts_with("virtual:"))
       GTEST_SKIP() << "only virtual GPUs count";
+    machine().countAccesses();
   }
-  Counters lastCounters() const {
-    return static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+  runtime::VirtualDevice &machine() const {
+    return static_cast<runtime::VirtualDevice &>(*device.impl());
   }
+  Counters lastCounters() const { return machine().lastCounters(); }
 
   /// What a launch counted, and the bytes that it read of each argument, in sectors. What the
   /// call's launches leave for each other is "scratch".
@@ -54,8 +56,7 @@ protected:
       device.synchronize();
       Counted &counters =
           counted.emplace_back(each.kernel->name(), Counted{lastCounters(), {}}).second;
-      for (const vgpu::AllocationCounters &each :
-           static_cast<runtime::VirtualDevice &>(*device.impl()).lastAllocations()) {
+      for (const vgpu::AllocationCounters &each : machine().lastAllocations()) {
         const auto name = names.find(each.address);
         counters.read[name == names.end() ? "scratch" : name->second] += 32 * each.sectorsRead;
       }

@@ -361,8 +361,10 @@ TEST(CollectionsCounters, RowsAreReadOnce) {
       SCOPED_TRACE(std::string(kernel) + " on " + target);
       const Device device = Device::open(target);
       const Invocation call = resolveCase({kernel, {{"...", 4}, {"N", 512}}});
+      auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+      machine.countAccesses();
       execute(device, call, completeConfig(call, device.target(), {}), sampleInputs(call, 1));
-      const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+      const auto &counters = machine.lastCounters();
       EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes, 4 * 512 * 4u);
       EXPECT_EQ(counters.globalLoad.sectors, counters.globalLoad.idealSectors);
     }

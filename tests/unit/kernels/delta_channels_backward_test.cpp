@@ -30,10 +30,12 @@ TEST_P(DeltaChannelGradients, OfAllModelsAndTypes) {
   std::size_t place = 0;
   for (const KernelCase &test : {kda, bounded, plainly, attention, rwkv})
     for (const char *dtype : {"bf16", device.name() == "virtual:sm_80" ? "f32" : "f16"})
-      if (isAmongAThird(place++))
+      // kda's first row is that of mixed types below, but for these.
+      if (const std::size_t row = place++; isAmongAThird(row) && (row || count(0, 1)))
         expectRight(device, gradients(with(test, {}, dtype)));
   expectRight(device, gradients(with(kda, {}, "bf16,g=bf16,beta=f16")));
-  expectRight(device, gradients(with(plainly, {}, "f16,g=f16")));
+  if (count(0, 1))
+    expectRight(device, gradients(with(plainly, {}, "f16,g=f16")));
 }
 
 TEST_P(DeltaChannelGradients, OfAllLengths) {

@@ -180,8 +180,10 @@ TEST(RecurrenceCounters, ReadsNoMoreThanItNeeds) {
     const Invocation call = resolveCase(
         {forward, {{"B", 1}, {"H", 1}, {"T", 256}, {"Dk", 64}, {"Dv", 64}}, {}, {"g"}, "f16"});
     const Config config = completeConfig(call, device.target(), {});
+    auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+    machine.countAccesses();
     execute(device, call, config, sampleInputs(call, 1));
-    const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+    const auto &counters = machine.lastCounters();
     const auto columns = static_cast<std::uint64_t>(64 / config.at("dv")),
                chunks = static_cast<std::uint64_t>(256 / config.at("chunk"));
     // States are f16, with one unit for each block, which each thread reads. Lanes that read the

@@ -185,8 +185,10 @@ TEST(PoolingCounters, EachElementMovesOnce) {
       if (std::string_view(kernel) != "chunk_mean_pool")
         own.extents.erase("H");
       const Invocation call = resolveCase(own);
+      auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+      machine.countAccesses();
       execute(device, call, completeConfig(call, device.target(), {}), sampleInputs(call, 1));
-      const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+      const auto &counters = machine.lastCounters();
       const bool backward = std::string_view(kernel).ends_with("backward");
       const auto &large = backward ? counters.globalStore : counters.globalLoad;
       EXPECT_EQ(large.bytes, 256 * 128 * 4 * (own.extents.contains("H") ? 2u : 1u));

@@ -356,8 +356,10 @@ TEST(RopeCounters, EachElementMovesOnce) {
   for (const char *target : {"virtual:sm_80", "virtual:sm_90a"})
     for (const char *style : {"half", "interleaved"}) {
       const Device device = Device::open(target);
+      auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+      machine.countAccesses();
       run(device, {"rope", {{"B", 1}, {"H", 4}, {"S", 128}, {"D", 64}}, {{"style", style}}});
-      const auto &counters = static_cast<runtime::VirtualDevice &>(*device.impl()).lastCounters();
+      const auto &counters = machine.lastCounters();
       constexpr std::uint64_t bytes = 4 * 128 * 64 * 2;
       EXPECT_EQ(counters.globalLoad.bytes + counters.asyncCopy.bytes, bytes);
       EXPECT_EQ(counters.globalStore.bytes, bytes);
