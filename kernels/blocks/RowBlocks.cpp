@@ -74,8 +74,9 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   const std::int64_t wanted =
       std::max<std::int64_t>({tile / 32, std::min<std::int64_t>(tile / 16, 256), 1});
   std::int64_t threads = std::min(powerAtMost(wanted), threadsFor(tile, dtype));
-  // Vectors of half the length are better than threads with a whole warp's rows.
-  if (warpSize(target) == 32 && rows > 1 && tile >= 24 * threads && threads <= 64)
+  // Vectors of half the length are better than threads with so many elements of short rows (on
+  // other vendors' chips that was not measured).
+  if (target.starts_with("sm_") && rows > 1 && tile >= 24 * threads && threads <= 64)
     threads *= 2;
   // Many of the longest rows of 16 bits were faster by eight warps than by sixteen:
   // docs/performance.md.
