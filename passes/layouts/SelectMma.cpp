@@ -1,5 +1,6 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
-// multiply-adds.
+// multiply-adds. Operands that memory has across K are turned for instructions that read them along
+// K alone.
 #include "ir/MmaElements.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
