@@ -182,11 +182,10 @@ bool putInteger(DType dtype, const sectile_value &given, std::uint64_t &word) {
     return !isNegative && (bits == 64 || word >> bits == 0);
   if (!isNegative)
     return word >> (bits - 1) == 0;
-  if (given.value.i < -(std::int64_t{1} << (bits - 1)) && bits < 64)
-    return false;
-  if (bits < 64)
-    word &= (std::uint64_t{1} << bits) - 1; // what lies above the number is zero
-  return true;
+  if (bits == 64)
+    return true;
+  word &= (std::uint64_t{1} << bits) - 1; // what lies above the number is zero
+  return given.value.i >= -(std::int64_t{1} << (bits - 1));
 }
 
 std::string putNumber(const ArgSpec &spec, const sectile_value &given, Words &words) {

@@ -78,7 +78,7 @@ std::shared_ptr<DeviceImpl> openNew(std::string_view name) {
     auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
     if (error != std::errc() || end != rest.data() + rest.size() || rest != std::to_string(index))
       throw DeviceError("device '" + std::string(name) + "': '" + std::string(rest) +
-                        "' is not a number");
+                        "' is no number of a device, as in cuda:0");
   }
   if (kind == "cuda")
     return runtime::openCudaDevice(index);

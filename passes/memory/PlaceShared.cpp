@@ -224,7 +224,14 @@ struct PlaceShared : sectile::impl::PlaceSharedBase<PlaceShared> {
     if (isOne || !isa<cta::AllocOp, cta::ChannelOp, cta::MbarriersOp>(op))
       return isOne ? nullptr : computing(op);
     std::optional<Operation *> found;
-    for (Operation *user : op->getUsers()) {
+    SmallVector<Operation *> users(op->getUsers());
+    while (!users.empty()) {
+      Operation *user = users.pop_back_val();
+      // The place of a slot that no loop changes is worked out ahead of the partition that uses it.
+      if (isa<cta::SlotOp, cta::PermuteBufferOp>(user)) {
+        llvm::append_range(users, user->getUsers());
+        continue;
+      }
       if (auto partition = dyn_cast_if_present<cta::PartitionOp>(partitionOf(user));
           partition && !partition.getComputes())
         continue;

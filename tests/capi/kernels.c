@@ -101,6 +101,15 @@ static void axpy(sectile_stream *stream, DLDevice where, float *x, float *y) {
   arguments[0] = of_tensor(NULL);
   FAILS(SECTILE_INVALID, "NULL",
         sectile_kernel_launch(kernel, stream, grid, arguments, 4, once, 2));
+  // Of a negative number of elements there are none.
+  const int64_t fewest[] = {-COUNT, INT64_MIN};
+  arguments[0] = of_tensor(&a);
+  for (int i = 0; i < 2; ++i) {
+    arguments[3] = of_integer(fewest[i]);
+    OK(sectile_kernel_launch(kernel, stream, grid, arguments, 4, once, 2));
+  }
+  OK(sectile_copy(stream, host, y, sizeof host, SECTILE_TO_HOST));
+  EXPECT(host[0] == 0.5f && host[1] == 4.0f);
   // An empty grid runs nothing.
   const uint32_t none[] = {0, 1, 1};
   arguments[0] = of_tensor(&a);

@@ -175,6 +175,39 @@ auto doubledByAll(int m, int n, int k) {
                 {.warps = 4}};
 }
 
+/// c = 2 a b. Two partitions read their rows of a once for all columns of b, which they double and
+/// put into shared memory each for itself.
+auto readOnce(int m, int n, int k) {
+  return Kernel{"read_once",
+                [=](In a, In b, Out c) {
+                  cta::Channel upper(1, cta::TileOf<half>{m, k}), lower(1, cta::TileOf<half>{m, k});
+                  cta::Channel right(2, cta::TileOf<half>{k, n});
+                  auto i = program_id(0), columns = cdiv(b.extent(1), n);
+                  cta::partition({.warps = 1}, [&] {
+                    upper.acquire().copy(a.tile(m, k), i * 2, 0);
+                    upper.commit();
+                    lower.acquire().copy(a.tile(m, k), i * 2 + 1, 0);
+                    lower.commit();
+                    for (auto j : range(0, columns)) {
+                      right.acquire().copy(b.tile(k, n), 0, j);
+                      right.commit();
+                    }
+                  });
+                  auto compute = [&](int number, auto &left) {
+                    auto rows = left.wait().read();
+                    for (auto j : range(0, columns)) {
+                      auto acc = dot(rows, cast<half>(cast<float>(right.wait().read()) * 2.f));
+                      right.release();
+                      c.tile(m, n).store(i * 2 + number, j, cast<half>(acc));
+                    }
+                    left.release();
+                  };
+                  cta::partition({.warps = 4}, [&] { compute(1, lower); });
+                  compute(0, upper);
+                },
+                {.warps = 4}};
+}
+
 /// The programs of a cluster have the columns of b in common.
 auto clustered(int m, int n, int k, int depth, bool partitioned) {
   return Kernel{"clustered",
@@ -243,6 +276,13 @@ TEST_P(ExplicitPartitions, ShareARing) {
   for (int k : {8, 64, 200})
     for (int cluster : {1, 2})
       expectProduct(sharing(64, 64, 32, 2, /*releases=*/true, cluster), {2, 2}, 200, 128, k);
+}
+
+// The place of a slot that is read once is worked out ahead of its partition.
+TEST_P(ExplicitPartitions, ReadOnce) {
+  const auto kernel = readOnce(64, 64, 64);
+  expectProduct(kernel, {1}, 128, 160, 64, 2);
+  expectProduct(kernel, {2}, 200, 64, 48, 2);
 }
 
 TEST_P(ExplicitPartitions, StoreToSlots) {

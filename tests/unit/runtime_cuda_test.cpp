@@ -195,9 +195,10 @@ TEST_F(RuntimeCuda, CompilesForAChosenTarget) {
 TEST_F(RuntimeCuda, RefusesUnknownNames) {
   auto open = [](const char *name) { return message<DeviceError>([&] { Device::open(name); }); };
   EXPECT_EQ(open("cuda:2"), "cuda:2: there are 2 CUDA devices");
-  EXPECT_THAT(open("cuda:x"), HasSubstr("'x' is not a number"));
-  EXPECT_THAT(open("cuda:01"), HasSubstr("'01' is not a number"));
-  EXPECT_THAT(open("cuda:"), HasSubstr("not a number"));
+  EXPECT_THAT(open("cuda:x"), HasSubstr("'x' is no number of a device"));
+  EXPECT_THAT(open("cuda:01"), HasSubstr("'01' is no number of a device"));
+  EXPECT_THAT(open("cuda:-1"), HasSubstr("'-1' is no number of a device"));
+  EXPECT_THAT(open("cuda:"), HasSubstr("'' is no number of a device"));
   EXPECT_THAT(open("tpu"), HasSubstr("unknown device 'tpu'"));
   EXPECT_THAT(open(""), HasSubstr("unknown device ''"));
 }
