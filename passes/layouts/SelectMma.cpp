@@ -97,20 +97,54 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     return isAcross ? Lies::AcrossK : isLoaded ? Lies::Scattered : Lies::Computed;
   }
 
-  /// The operand that an instruction cannot read, whichever way it goes to shared memory; nothing
-  /// where it can read both.
-  StringRef unreadable(const MmaInstruction &instruction, tile::DotOp dot) {
-    if (instruction.onlyAlongK)
-      for (unsigned number : {0, 1}) {
-        const Lies lies = howLies(dot->getOperand(number), 1 - number);
-        // What was computed may stay in registers (of 32 bits it was not tried). A dot that the
-        // kernel leaves in flight reads a slot as it was filled.
-        if (lies == Lies::Scattered ||
-            (lies == Lies::Computed && (instruction.home(number) == OperandHome::Shared ||
-                                        cta::elementBits(dot->getOperand(number).getType()) > 8)) ||
-            (lies == Lies::AcrossK && dot->hasAttr(tile::inFlightAttr)))
-          return number == 0 ? "A" : "B";
+  /// Whether there is room for what a dot turns, beside channels that the kernel states itself: the
+  /// rings of loops take what is left.
+  bool hasRoomToTurn(tile::DotOp dot, const Target &target) {
+    auto bytesOf = [](Type tile) {
+      return mlir::cast<RankedTensorType>(tile).getNumElements() * int64_t(cta::elementBytes(tile));
+    };
+    int64_t channels = 0, turned = 0;
+    dot->getParentOfType<func::FuncOp>().walk([&](tile::ChannelOp channel) {
+      const tile::ChannelType type = channel.getType();
+      for (Type tile : type.getTiles())
+        channels += type.getDepth() * bytesOf(tile);
+    });
+    for (unsigned number : {0, 1})
+      if (howLies(dot->getOperand(number), 1 - number) == Lies::AcrossK)
+        turned += bytesOf(dot->getOperand(number).getType());
+    return channels == 0 || channels + turned <= int64_t(target.maxSharedBytes);
+  }
+
+  /// Why an instruction cannot read an operand, whichever way it goes to shared memory; empty where
+  /// it can read both.
+  std::string whyUnreadable(const MmaInstruction &instruction, tile::DotOp dot,
+                            const Target &target) {
+    if (!instruction.onlyAlongK)
+      return {};
+    for (unsigned number : {0, 1}) {
+      const Value operand = dot->getOperand(number);
+      const std::string name = number == 0 ? "A" : "B";
+      switch (howLies(operand, 1 - number)) {
+      case Lies::AlongK:
+        break;
+      case Lies::AcrossK:
+        // Such a dot reads a slot as it was filled.
+        if (dot->hasAttr(tile::inFlightAttr))
+          return name + " does not lie along the inner dimension in its slot";
+        if (!hasRoomToTurn(dot, target))
+          return "there is no room to turn " + name + " beside the kernel's channels";
+        break;
+      case Lies::Computed:
+        // It may stay in registers. Of 32 bits that was not tried.
+        if (instruction.home(number) != OperandHome::Shared &&
+            cta::elementBits(operand.getType()) == 8)
+          break;
+        [[fallthrough]];
+      case Lies::Scattered:
+        return name + " is neither loaded in lines by a loop nor computed from lines along the "
+                      "inner dimension";
       }
+    }
     return {};
   }
 
@@ -136,12 +170,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
         continue;
       if (!multiple("m", m, each->m) || !multiple("n", n, each->n) || !multiple("k", k, each->k))
         continue;
-      if (StringRef operand = unreadable(*each, dot); !operand.empty()) {
-        passedOver = (operand + (dot->hasAttr(tile::inFlightAttr)
-                                     ? " does not lie along the inner dimension in its slot"
-                                     : " is neither loaded in lines by a loop nor computed from "
-                                       "lines along the inner dimension"))
-                         .str();
+      if (std::string why = whyUnreadable(*each, dot, target); !why.empty()) {
+        passedOver = std::move(why);
         continue;
       }
       if (dot.getType().getNumElements() / (each->m * each->n) >= warps / each->warps())

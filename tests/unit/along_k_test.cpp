@@ -3,6 +3,7 @@
 #include "ops/Devices.h"
 #include "tests/unit/LoopPlans.h"
 #include <gmock/gmock.h>
+#include <sectile/cta.h>
 #include <sectile/sectile.h>
 
 using namespace sectile;
@@ -103,6 +104,41 @@ SECTILE_INSTANTIATE_ON(AlongK, "virtual:sm_90a,virtual:sm_80");
 TEST_P(AlongK, Float8) { expectExact<float8_e4m3>(); }
 TEST_P(AlongK, Int8) { expectExact<std::int8_t>(); }
 TEST_P(AlongK, Float32) { expectExact<float>(); }
+
+/// Channels of the kernel's own, of which both operands lie across K.
+Kernel ringed{"along_k_ring", [](View<const std::int8_t, 2> a, View<const std::int8_t, 2> b,
+                                 View<std::int32_t, 2> c, Int steps, const Form &form) {
+                cta::Channel ring(form.stages, cta::TileOf<std::int8_t>{form.k, form.m},
+                                  cta::TileOf<std::int8_t>{form.k, form.n});
+                auto sums = zeros<std::int32_t>(form.m, form.n);
+                for (auto k : range(0, steps)) {
+                  auto [to, beside] = ring.acquire();
+                  to.copy(a.tile(form.k, form.m), k, 0);
+                  beside.copy(b.tile(form.k, form.n), k, 0);
+                  ring.commit();
+                  auto [left, right] = ring.wait();
+                  sums = dot(trans(left.read()), right.read(), sums);
+                  ring.release();
+                }
+                c.tile(form.m, form.n).store(0, 0, sums);
+              }};
+
+// Rings of loops make room for what is turned, and those that a kernel states do not.
+TEST_P(AlongK, ChannelsLeaveRoomOrDotsStay) {
+  constexpr int steps = 3;
+  const auto multipliesByWarpgroups = [&](const Form &form) {
+    const int depth = steps * form.k;
+    auto a = device.allocate<std::int8_t>(depth * form.m),
+         b = device.allocate<std::int8_t>(depth * form.n);
+    auto c = device.allocate<std::int32_t>(form.m * form.n);
+    return ringed
+               .emit("sm_90a", "ptx", tensor(a, {depth, form.m}), tensor(b, {depth, form.n}),
+                     tensor(c, {form.m, form.n}), steps, form)
+               .find("wgmma.mma_async") != std::string::npos;
+  };
+  EXPECT_TRUE(multipliesByWarpgroups({.k = 128}));
+  EXPECT_FALSE(multipliesByWarpgroups({.m = 192, .k = 256}));
+}
 
 // Warpgroups multiply them, and no number goes to shared memory or comes from there alone.
 TEST_P(AlongK, WordsGoBothWays) {
