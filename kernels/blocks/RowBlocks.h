@@ -45,7 +45,7 @@ constexpr std::int64_t elementsTogether = 4096;
 constexpr std::int64_t elementsTogetherWithWeights = 1536;
 
 // Elements of the longest rows that a program of 512 threads holds in registers, of two tensors in
-// f32 too, and so reads once: 0.57 to 0.65 of the time of programs that read them twice.
+// f32 too, and so reads once: 0.57 to 0.67 of the time of programs that read them twice.
 constexpr std::int64_t longestWhole = 28672;
 
 // For `count` rows of `length` elements. A row beyond `longest` goes in equal blocks; short rows
@@ -59,8 +59,9 @@ std::int64_t warpsBesideOthers(const RowBlocks &of, std::int64_t count, DType dt
                                const std::string &target);
 
 // The configuration of a kernel over rows along this axis, of which a program holds at most
-// `longest` elements of f32 or twice as many of 16 bits at once: its fields, their defaults, and a
-// search space of rows that are whole in the registers of the threads or in large parts.
+// `longest` elements of f32 at once, or of 16 bits twice as many up to 32768: its fields, their
+// defaults, and a search space of rows that are whole in the registers of the threads or in large
+// parts.
 void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192,
                    std::int64_t together = elementsTogether);
 

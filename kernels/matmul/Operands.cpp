@@ -70,7 +70,7 @@ bool sectile::isWorthCopying(const Invocation &call, const std::string &target, 
   };
   consider("M", !isSet(call, "trans_a"), shape.turnsA);
   consider("N", isSet(call, "trans_b"), shape.turnsB);
-  // An H100 showed 1.5 to 2 times of it, and with 8 bits 2.7 to 6.
+  // Such products took 1.5 to 2 times as long on an H100, and of 8 bits 2.7 to 6 times.
   if (byThreads)
     lying *= bytes == 1 ? 2.5 : 1.55;
   constexpr double launch = 2.5, reached = 0.75;
