@@ -198,8 +198,9 @@ inline Tensor<float, 2> sinksOf(const Use &use) { return broadcast<float, 2>(use
 // Into how many parts to split keys of `bytes` that `blocks` programs read in so many steps each,
 // if each part makes as many programs more and is `partBytes` of partial results: the most that
 // take no longer than the best number by `slack`, a part of its time.
+enum class Work { reading, multiplying }; // what programs take their time for
 std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, double partBytes,
-                      double slack, const std::string &target);
+                      double slack, const std::string &target, Work work = Work::reading);
 
 // The configuration for a call whose queries are few enough; none for others.
 std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);

@@ -1,11 +1,12 @@
-// Attention of few queries, as while a sequence is decoded: what takes time is to read the keys and
-// values. So a block's rows are the queries of all heads that share a head of the keys, which is
-// then read once, and the keys are split among programs, whose results a second launch merges in
-// order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
+// Attention whose queries are too few to fill a chip, as while a sequence is decoded or a long one
+// goes on by a chunk. A block's rows are the queries of all heads that share a head of the keys,
+// which is then read once, and the keys are split among programs, whose results a second launch
+// merges in order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include "runtime/Chip.h"
 #include <algorithm>
+#include <cmath>
 #include <sectile/error.h>
 
 using namespace sectile;
@@ -19,13 +20,28 @@ template <class T, int N> Tensor<T, N + 1> asOnePart(const Tensor<T, N> &tensor)
   return {tensor.data(), extents, strides, tensor.memory()};
 }
 
+// Whether programs take as long as it takes to read the keys. With more queries they multiply.
+bool isReading(const Invocation &call) {
+  return extentOr0(call, "Sq") <= 16 && extentOr0(call, "Sq") * groupOf(call) <= 128;
+}
+
+// Blocks of rows that are the queries of all heads that share keys.
+std::int64_t blocksOfGroups(const Invocation &call, std::int64_t m) {
+  return ceilDiv(extentOr0(call, "Sq") * groupOf(call), m) * extentOr0(call, "B") *
+         extentOr0(call, "Hkv");
+}
+
 std::int64_t splitsFor(const Invocation &call, const Config &config, const std::string &target) {
-  const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call),
-                     heads = extentOr0(call, "B") * extentOr0(call, "Hkv");
-  return keyParts(ceilDiv(rows, config.at("m")) * heads,
-                  ceilDiv(extentOr0(call, "Sk"), config.at("n")),
-                  double(keyBytes(call)) * double(groupOf(call) * heads),
-                  8.0 * double(rows * heads * call.extent("Dv")), 0.01, target);
+  const std::int64_t queries = extentOr0(call, "Sq"), keys = extentOr0(call, "Sk"),
+                     heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
+                     blocks = blocksOfGroups(call, config.at("m"));
+  // A window leaves few of the keys.
+  const double seen = visiblePairs(call) / double(std::max<std::int64_t>(queries * heads, 1)),
+               bytes = double(keyBytes(call)) * seen / double(std::max<std::int64_t>(keys, 1));
+  return keyParts(blocks, static_cast<std::int64_t>(std::ceil(seen / double(config.at("n")))),
+                  bytes * double(groupOf(call) * blocks),
+                  8.0 * double(queries * heads * call.extent("Dv")), 0.01, target,
+                  isReading(call) ? Work::reading : Work::multiplying);
 }
 
 // Without warpgroups and matrix units of AMD f32 operands are large: queries, scores, and keys and
@@ -46,17 +62,20 @@ void fitShared(Config &config, const Invocation &call, const std::string &target
 } // namespace
 
 // As many parts as take least time by this count, in bytes that are read meanwhile. A program has a
-// multiprocessor to itself, and fewer than three fifths of them read slower than all. A wave of
-// programs begins with nothing in flight, a merge is a launch, and parts are written and read.
+// multiprocessor to itself, and fewer than three fifths of them read slower than all; multiplying,
+// all of them take as long as one. A wave of programs begins with nothing in flight, a merge is a
+// launch, and parts are written and read.
 std::int64_t sectile::keyParts(std::int64_t blocks, std::int64_t steps, double bytes,
-                               double partBytes, double slack, const std::string &target) {
+                               double partBytes, double slack, const std::string &target,
+                               Work work) {
   constexpr double waveBytes = 3e6, mergeBytes = 12e6;
   const std::int64_t units = multiprocessors(target),
+                     asOne = work == Work::reading ? units * 3 / 5 : units,
                      most = std::clamp<std::int64_t>(steps / 4, 1, 128);
   const auto time = [&](std::int64_t parts) {
     const std::int64_t programs = std::max<std::int64_t>(blocks, 1) * parts,
                        last = programs % units,
-                       places = programs - last + (last ? std::max(last, units * 3 / 5) : 0);
+                       places = programs - last + (last ? std::max(last, asOne) : 0);
     return bytes * double(places) / double(programs) +
            double(ceilDiv(programs, units)) * waveBytes +
            (parts > 1 ? mergeBytes + double(parts) * partBytes : 0);
@@ -75,26 +94,33 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
   const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call);
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   const bool engine = hasWarpgroupUnits(target, operandType(call));
-  if (extentOr0(call, "Sq") > 16 || rows < 1 || rows > 128 || takes(call, "dropout") ||
-      extentOr0(call, "Sk") < 256)
+  if (rows < 1 || takes(call, "dropout") || extentOr0(call, "Sk") < 256)
     return std::nullopt;
+  const bool wide = d > (takes(call, "bias") || takes(call, "mask") ? 64 : 128),
+             reading = isReading(call);
   Config config{{"m", engine       ? (rows <= 64 ? 64 : 128)
                       : rows <= 16 ? 16
                       : rows <= 32 ? 32
                                    : 64},
-                {"n", d > 128  ? 32
-                      : d > 64 ? 64
-                               : 128},
+                {"n", engine && rows > 64 && !reading ? (wide ? 64 : 128)
+                      : d > 128                       ? 32
+                      : d > 64                        ? 64
+                                                      : 128},
                 {"warps", engine && rows > 64 ? 8 : 4},
                 {"stages", 2},
                 {"overlap", engine},
                 {"persistent", 0},
                 {"programs", multiprocessors(target)},
                 {"packed", 1}};
+  // Programs of one head each do as well where they fill the chip.
+  if (!reading && blocksOfGroups(call, config.at("m")) >= multiprocessors(target))
+    return std::nullopt;
   if (operandType(call) == DType::float32 && !engine && target != "interpreter" &&
       !target.starts_with("gfx9"))
     fitShared(config, call, target);
   config["splits"] = splitsFor(call, config, target);
+  if (!reading && config.at("splits") == 1)
+    return std::nullopt;
   return config;
 }
 

@@ -169,13 +169,19 @@ void expectFewQueriesRight(const Device &device, bool everything) {
   expectRight(device, few(4, 90, 2, 1, {{"precision", "exact"}}, {"sinks"}, "f32", 48));
   expectRight(device, few(1, 0, 2, 1, {}, {"sinks"}));
   expectRight(device, few(0, 70, 2, 1));
-  // What few queries take by themselves, with parts that the keys are enough for.
-  for (int queries : {1, 16}) {
-    KernelCase test = few(queries, 1100, 8, 2, {{"causal", "true"}});
+  // What few queries take by themselves, with parts that the keys are enough for. So do more where
+  // programs of one head each would leave most of a chip idle.
+  const auto alone = [&](KernelCase test, std::int64_t packed) {
     test.config.clear();
-    EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("packed"), 1);
+    EXPECT_EQ(completeConfig(resolveCase(test), device.target(), {}).at("packed"), packed);
     expectRight(device, test);
-  }
+  };
+  for (int queries : {1, 16})
+    alone(few(queries, 1100, 8, 2, {{"causal", "true"}}), 1);
+  alone(few(40, 1500, 8, 2, {{"causal", "true"}}, {"sinks"}), 1);
+  alone(few(150, 1500, 2, 2, {}, {"bias"}, "bf16", 128), 1);
+  alone(few(40, 300, 8, 2), 0);
+  alone(few(40, 1500, 8, 2, {{"window_left", "90"}}), 0);
   EXPECT_THAT(
       [&] { expectRight(device, few(1, 70, 2, 1, {{"dropout", "0.5"}})); },
       testing::ThrowsMessage<InputError>(testing::HasSubstr("packed heads have no dropout")));
