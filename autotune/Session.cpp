@@ -7,9 +7,11 @@
 #include "autotune/Runner.h"
 #include "runtime/Activities.h"
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -64,6 +66,25 @@ size_t howMany(size_t fitting, const AutotuneOptions &options) {
                                                : fitting;
 }
 
+/// How far apart two configurations are: the doublings between their fields, of which both have the
+/// same; 1 for a field that differs and has no number above 0 in both.
+double distance(llvm::StringRef one, llvm::StringRef other) {
+  double sum = 0;
+  while (!one.empty() && !other.empty()) {
+    llvm::StringRef a, b;
+    std::tie(a, one) = one.split(' ');
+    std::tie(b, other) = other.split(' ');
+    double x = 0, y = 0;
+    const bool areNumbers =
+        !a.split('=').second.getAsDouble(x) && !b.split('=').second.getAsDouble(y);
+    if (areNumbers && x > 0 && y > 0)
+      sum += std::abs(std::log2(x / y));
+    else if (a != b)
+      ++sum;
+  }
+  return sum;
+}
+
 class Session {
 public:
   Session(const TuningTask &task, const AutotuneOptions &options, Database &store)
@@ -85,6 +106,7 @@ private:
   void readStore();
   void look(Preparation &preparation, std::vector<size_t> candidates);
   std::vector<size_t> chosen(Preparation &preparation);
+  void sortByPromise(std::vector<size_t> &order) const;
   void measureAll(Preparation &preparation, const std::vector<size_t> &left);
   void measureReference(Preparation &preparation);
   void chooseMemory(const LoadedCandidate &reference, const OutputBytes &written);
@@ -255,6 +277,20 @@ std::string Session::bestText() const {
   return best ? timeText(best->median) + " " + best->config : "";
 }
 
+// A limit may leave out the last ones. So those come first that a model of the kernel says are
+// fast, or that are near the reference configuration, which was chosen for such calls.
+void Session::sortByPromise(std::vector<size_t> &order) const {
+  std::vector<std::tuple<double, double, size_t>> keys;
+  for (size_t i : order) {
+    const double time = task.predict ? task.predict(i) : 0;
+    keys.emplace_back(time > 0 ? time : std::numeric_limits<double>::infinity(),
+                      distance(task.names[i], task.names[0]), i);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::transform(keys.begin(), keys.end(), order.begin(),
+                 [](const auto &key) { return std::get<size_t>(key); });
+}
+
 // What is to be measured, in order, after the reference.
 std::vector<size_t> Session::chosen(Preparation &preparation) {
   std::vector<size_t> order(task.names.size() - 1);
@@ -263,6 +299,8 @@ std::vector<size_t> Session::chosen(Preparation &preparation) {
     Random random(options.seed);
     for (size_t i = order.size(); i > 1; --i)
       std::swap(order[i - 1], order[random.below(i)]);
+  } else if (options.strategy == Strategy::exhaustive) {
+    sortByPromise(order);
   }
   auto fits = [&](size_t i) {
     return preparation.at(i).looked && (!results[i] || results[i]->verdict != Verdict::DoesNotFit);

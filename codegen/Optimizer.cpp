@@ -73,8 +73,11 @@ void optimize(Module &module, TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, callGraph, modules);
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
   // Last: the optimiser knows conversions, and not what they become.
-  if (machine.getTargetTriple().isNVPTX())
-    convertSmallIntegers(module);
+  if (machine.getTargetTriple().isNVPTX()) {
+    unsigned version = 0; // of "sm_90a"
+    machine.getTargetCPU().drop_front(3).consumeInteger(10, version);
+    convertSmallIntegers(module, version >= 90);
+  }
 }
 
 static Expected<std::string> emit(Module &module, TargetMachine &machine, CodeGenFileType type) {

@@ -9,9 +9,10 @@ class Module;
 namespace sectile {
 
 /// Fewer instructions that convert begin in a clock than others. A float whose last bit counts ones
-/// has a small integer for its last bits, so that an operation on integers and
-/// a subtraction convert those, exactly: codes of 4 and 8 bits, above all.
-void convertSmallIntegers(llvm::Module &module);
+/// has a small integer for its last bits, so that an operation on integers and a subtraction
+/// convert those, exactly: codes of 4 and 8 bits, above all. Two of them that are scaled and become
+/// a pair of 16-bit floats are computed as such a pair, to the same bits.
+void convertSmallIntegers(llvm::Module &module, bool hasBfloatPairs);
 
 } // namespace sectile
 

@@ -7,8 +7,9 @@ using namespace sectile;
 
 namespace {
 
-constexpr std::int64_t factors[] = {1, 3, 5, 7};
-constexpr std::int64_t cacheLine = 128, vectorBytes = 16;
+// Of long rows alone the larger ones leave all threads whole vectors.
+constexpr std::int64_t factors[] = {1, 3, 5, 7, 11, 13};
+constexpr std::int64_t cacheLine = 128, vectorBytes = 16, longPart = 2048;
 constexpr std::int64_t narrowest = 32;
 
 std::int64_t bytesOf(DType dtype) {
@@ -28,11 +29,12 @@ std::int64_t threadsFor(std::int64_t tile, DType dtype) {
 
 } // namespace
 
-std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
+std::int64_t sectile::blockFor(std::int64_t length, DType dtype, std::int64_t largestFactor) {
   std::int64_t best = std::max(powerAtLeast(length), narrowest);
   for (const std::int64_t factor : factors) {
     const std::int64_t core = powerAtLeast(ceilDiv(length, factor));
-    if (core * bytesOf(dtype) >= cacheLine)
+    if (factor <= largestFactor && core * bytesOf(dtype) >= cacheLine &&
+        (factor < 8 || core >= longPart))
       best = std::min(best, factor * core);
   }
   return best;
@@ -41,23 +43,26 @@ std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
 bool sectile::isFittingBlock(std::int64_t block, std::int64_t length, DType dtype) {
   const std::int64_t width = ceilDiv(length, std::max<std::int64_t>(ceilDiv(length, block), 1));
   return (block >= length || block >= 1024) &&
-         (block == blockFor(width, dtype) || block == std::max(powerAtLeast(width), narrowest));
+         (block == blockFor(width, dtype) || block == blockFor(width, dtype, 7) ||
+          block == std::max(powerAtLeast(width), narrowest));
 }
 
 std::vector<std::int64_t> sectile::rowBlocks() {
   std::vector<std::int64_t> all;
   for (std::int64_t power = narrowest; power <= 32768; power *= 2)
     for (const std::int64_t factor : factors)
-      if (factor * power <= 32768)
+      if (factor * power <= 32768 && (factor < 8 || power >= longPart))
         all.push_back(factor * power);
   std::ranges::sort(all);
   return all;
 }
 
 RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest,
-                                DType dtype, const std::string &target, std::int64_t together) {
+                                DType dtype, const std::string &target, std::int64_t together,
+                                int tensors) {
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
-  std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
+  // Threads that hold two rows have no registers for eleven vectors of each.
+  std::int64_t block = blockFor(ceilDiv(length, parts), dtype, tensors > 1 ? 7 : 13);
   // Of a row that is read in blocks a program waits for each: one that suits more threads is
   // better.
   if (parts > 1 && threadsFor(block, dtype) < block / 32 && powerAtLeast(block) * 7 <= block * 8)
@@ -78,12 +83,12 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
   // other vendors' chips that was not measured).
   if (target.starts_with("sm_") && rows > 1 && tile >= 24 * threads && threads <= 64)
     threads *= 2;
-  // Many of the longest rows of 16 bits were faster by eight warps than by sixteen:
+  // Many of the longest rows of 16 bits were faster by eight warps than by sixteen, of one tensor:
   // docs/performance.md.
-  const std::int64_t mostWarps =
-      bytesOf(dtype) == 2 && tile > 16384 && tile <= 24576 && count > 2 * multiprocessors(target)
-          ? 8
-          : 16;
+  const std::int64_t mostWarps = bytesOf(dtype) == 2 && tensors == 1 && tile > 16384 &&
+                                         tile <= 24576 && count > 2 * multiprocessors(target)
+                                     ? 8
+                                     : 16;
   return {block, rows, std::clamp<std::int64_t>(threads / warpSize(target), 1, mostWarps)};
 }
 
@@ -105,16 +110,17 @@ std::int64_t sectile::warpsBesideOthers(const RowBlocks &of, std::int64_t count,
 }
 
 void sectile::configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest,
-                            std::int64_t together) {
+                            std::int64_t together, int tensors) {
   spec.config = {{"block", "elements of a row held at once"},
                  {"rows", "rows held at once"},
                  {"warps", "warps of one program"}};
-  spec.defaults = [axis, longest, together](const Invocation &call, const std::string &target) {
+  spec.defaults = [axis, longest, together, tensors](const Invocation &call,
+                                                     const std::string &target) {
     const DType dtype = call.tensors[0].dtype;
     const auto [block, rows, warps] =
         rowBlocksFor(elementCount(call.leading), call.extent(axis),
                      bytesOf(dtype) == 4 ? longest : std::min<std::int64_t>(2 * longest, 32768),
-                     dtype, target, together);
+                     dtype, target, together, tensors);
     return Config{{"block", block}, {"rows", rows}, {"warps", warps}};
   };
   spec.spaces = {

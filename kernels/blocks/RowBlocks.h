@@ -18,9 +18,10 @@ struct RowBlocks {
   std::int64_t block, rows, warps;
 };
 
-// The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two.
-// Threads share the power of two, which is therefore a cache line or more.
-std::int64_t blockFor(std::int64_t length, DType dtype);
+// The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two, of
+// long rows 11 and 13 times, too. Threads share the power of two, which is therefore a cache line
+// or more, and the larger factor leaves each so many elements.
+std::int64_t blockFor(std::int64_t length, DType dtype, std::int64_t largestFactor = 13);
 
 // For the spaces of searches: all blocks, and whether a row is worth cutting into this one, because
 // it fits or is much longer, and no narrower one of its kind does as well.
@@ -48,10 +49,12 @@ constexpr std::int64_t elementsTogetherWithWeights = 1536;
 // f32 too, and so reads once: 0.57 to 0.67 of the time of programs that read them twice.
 constexpr std::int64_t longestWhole = 28672;
 
-// For `count` rows of `length` elements. A row beyond `longest` goes in equal blocks; short rows
-// share a program, `together` elements at most or a warp's.
+// For `count` rows of `length` elements, of so many tensors that a program holds at once. A row
+// beyond `longest` goes in equal blocks; short rows share a program, `together` elements at most or
+// a warp's.
 RowBlocks rowBlocksFor(std::int64_t count, std::int64_t length, std::int64_t longest, DType dtype,
-                       const std::string &target, std::int64_t together = elementsTogether);
+                       const std::string &target, std::int64_t together = elementsTogether,
+                       int tensors = 1);
 
 // Warps for these blocks where a thread loads other numbers beside each element of a row, such as a
 // weight and a bias: threads with half as many elements wait for less.
@@ -61,8 +64,8 @@ std::int64_t warpsBesideOthers(const RowBlocks &of, std::int64_t count, DType dt
 // The configuration of a kernel over rows along this axis, of which a program holds at most
 // `longest` elements of f32 at once, or of 16 bits twice as many up to 32768: its fields, their
 // defaults, and a search space of rows that are whole in the registers of the threads or in large
-// parts.
+// parts. `tensors`: whose rows it holds.
 void configureRows(KernelSpec &spec, const std::string &axis, std::int64_t longest = 8192,
-                   std::int64_t together = elementsTogether);
+                   std::int64_t together = elementsTogether, int tensors = 1);
 
 } // namespace sectile

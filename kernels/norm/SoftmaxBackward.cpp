@@ -80,7 +80,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
                       {"dy: [..., N] like y", "gradient of y"},
                       {"-> dx: [..., N] like y over y, dy", "gradient of x"}});
   spec.factor = 3;
-  configureRows(spec, "N", longestWhole);
+  configureRows(spec, "N", longestWhole, elementsTogether, 2);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.reference = [logarithm](const Invocation &, std::span<const HostArray> in,

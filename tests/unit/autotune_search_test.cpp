@@ -582,6 +582,25 @@ TEST(Autotune, ASpentBudgetLeavesTheReference) {
   EXPECT_EQ(all.tune(run.device.stream(), run.grid(), run.out, run.n).rows.size(), 3u);
 }
 
+// Whatever the order of the space.
+TEST(Autotune, ALimitLeavesOutWhatIsFarFromTheReference) {
+  Kernel kernel{"limited", which};
+  Tagged run(1024);
+  AutotuneOptions options = anyTag();
+  options.candidates = 3;
+  Autotuner few{kernel, space(&Which::size, {16, 512, 32, 256, 128, 64}) * warps({8, 2, 4}),
+                options};
+  std::vector<std::string> measured;
+  for (const auto &row : few.tune(run.device.stream(), run.grid(), run.out, run.n).rows)
+    measured.push_back(row.config);
+  // The reference is size=64 warps=4.
+  EXPECT_THAT(measured,
+              testing::UnorderedElementsAre(testing::StartsWith("size=64 tag=1 warps=4"),
+                                            testing::StartsWith("size=32 tag=1 warps=4"),
+                                            testing::StartsWith("size=128 tag=1 warps=4"),
+                                            testing::ContainsRegex("size=64 tag=1 warps=(2|8)")));
+}
+
 TEST(Autotune, ResultsAreTheSameEveryTime) {
   Product p{64, 64, 64};
   auto tune = [&](const char *name, const char *device, Strategy strategy, size_t candidates) {

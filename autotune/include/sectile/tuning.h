@@ -13,9 +13,10 @@
 namespace sectile {
 
 enum class Strategy {
-  exhaustive, // every candidate; one that is far behind after a few runs gets no more of them
-  random,     // as many as the budget allows, in an order that the seed gives
-  halving,    // all get a few runs, the better half of them more, and so on
+  // Every candidate, the likeliest first; one that is far behind after a few runs gets no more.
+  exhaustive,
+  random,  // as many as the budget allows, in an order that the seed gives
+  halving, // all get a few runs, the better half of them more, and so on
 };
 
 enum class AutotuneMode {

@@ -13,7 +13,8 @@
 
 // CHECK-LABEL: .entry of_bytes
 // CHECK-NOT: cvt.rn
-// CHECK: add.s32 {{.*}}, 1262485504;
+// CHECK: xor.b{{.*}}, {{-?}}128;
+// CHECK: or.b32 {{.*}}, 1258291200;
 // CHECK: {{add|sub}}.rn.f32 {{.*}}, {{0f[0-9A-F]+}};
 // CHECK-NOT: cvt.rn
 // CHECK: ret;

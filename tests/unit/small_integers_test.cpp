@@ -1,0 +1,146 @@
+// Conversions of small integers by arithmetic give the bits of those that they replace.
+#include "codegen/nvidia/SmallIntegers.h"
+#include "llvm/Analysis/ConstantFolding.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/SourceMgr.h"
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace llvm;
+
+namespace {
+
+class SmallIntegers : public testing::Test {
+protected:
+  std::unique_ptr<Module> parse(const std::string &text) {
+    SMDiagnostic error;
+    std::unique_ptr<Module> module = parseAssemblyString(text, error, context);
+    EXPECT_TRUE(module) << error.getMessage().str() << '\n' << text;
+    return module;
+  }
+
+  /// What a function of one block returns.
+  static Constant *run(Module &module, ArrayRef<Constant *> arguments) {
+    Function &function = *module.begin();
+    std::map<Value *, Constant *> known;
+    for (Argument &argument : function.args())
+      known[&argument] = arguments[argument.getArgNo()];
+    const auto of = [&](Value *value) {
+      auto *constant = dyn_cast<Constant>(value);
+      return constant ? constant : known.at(value);
+    };
+    for (Instruction &instruction : instructions(function)) {
+      if (auto *end = dyn_cast<ReturnInst>(&instruction))
+        return of(end->getReturnValue());
+      SmallVector<Constant *> operands;
+      for (Value *operand : instruction.operands())
+        operands.push_back(of(operand));
+      known[&instruction] =
+          ConstantFoldInstOperands(&instruction, operands, module.getDataLayout());
+      if (!known[&instruction])
+        return nullptr;
+    }
+    return nullptr;
+  }
+
+  /// Compares for all codes of a byte, and for scales of all kinds.
+  void expectSame(const std::string &text, bool converts = true) {
+    SCOPED_TRACE(text);
+    const auto before = parse(text), after = parse(text);
+    sectile::convertSmallIntegers(*after, true);
+    ASSERT_FALSE(verifyModule(*after, &errs()));
+    bool has = false;
+    for (Instruction &instruction : instructions(*after->begin()))
+      has |= isa<UIToFPInst, SIToFPInst>(instruction);
+    EXPECT_EQ(has, !converts);
+    Function &function = *before->begin();
+    for (unsigned code = 0; code < 256; ++code) {
+      SmallVector<Constant *> arguments{ConstantInt::get(function.getArg(0)->getType(), code)};
+      if (function.arg_size() == 1) {
+        EXPECT_EQ(run(*before, arguments), run(*after, arguments)) << code;
+        continue;
+      }
+      Type *type = function.getArg(1)->getType();
+      for (unsigned bits = code; bits < 65536; bits += code == 41 ? 31 : 1021) {
+        const APFloat scale(type->getFltSemantics(), APInt(16, bits));
+        if (scale.isNaN())
+          continue;
+        arguments.resize(1);
+        arguments.push_back(ConstantFP::get(context, scale));
+        ASSERT_EQ(run(*before, arguments), run(*after, arguments)) << code << ' ' << bits;
+      }
+    }
+  }
+
+  LLVMContext context;
+};
+
+TEST_F(SmallIntegers, BecomeFloats) {
+  for (const char *body :
+       {"%f = uitofp i8 %x to float", "%f = sitofp i8 %x to float",
+        "%y = and i8 %x, 15\n%f = uitofp i8 %y to float",
+        "%y = and i8 %x, 15\n%z = add i8 %y, -8\n%f = sitofp i8 %z to float",
+        "%y = lshr i8 %x, 4\n%z = add nsw i8 %y, -8\n%f = sitofp i8 %z to float",
+        "%y = and i8 %x, 127\n%z = add i8 %y, -128\n%f = sitofp i8 %z to float",
+        // These may wrap.
+        "%z = add i8 %x, -8\n%f = sitofp i8 %z to float",
+        "%y = and i8 %x, 127\n%z = add i8 %y, 1\n%f = sitofp i8 %z to float",
+        "%y = zext i8 %x to i16\n%z = sub i16 0, %y\n%f = sitofp i16 %z to float",
+        "%y = zext i8 %x to i64\n%f = sitofp i64 %y to float",
+        "%y = zext i8 %x to i32\n%z = add i32 %y, -300\n%f = sitofp i32 %z to float"})
+    expectSame(std::string("define float @f(i8 %x) {\n") + body + "\nret float %f\n}");
+  for (const char *body : {"%f = uitofp i8 %x to half", "%f = sitofp i8 %x to half",
+                           "%y = lshr i8 %x, 4\n%z = add i8 %y, -8\n%f = sitofp i8 %z to half"})
+    expectSame(std::string("define half @f(i8 %x) {\n") + body + "\nret half %f\n}");
+}
+
+TEST_F(SmallIntegers, ThatMayBeLargeStay) {
+  for (const char *body :
+       {"%y = zext i8 %x to i32\n%z = mul i32 %y, 65537\n%f = uitofp i32 %z to float",
+        "%y = sext i8 %x to i32\n%z = mul i32 %y, 65537\n%f = sitofp i32 %z to float",
+        "%y = zext i8 %x to i32\n%z = add i32 %y, -9000000\n%f = sitofp i32 %z to float"})
+    expectSame(std::string("define float @f(i8 %x) {\n") + body + "\nret float %f\n}", false);
+}
+
+// A byte is two codes of four bits, or one beside its neighbour.
+TEST_F(SmallIntegers, ScaledBecomePairs) {
+  const char *codes[] = {
+      "%a = and i8 %x, 15\n%b = lshr i8 %x, 4\n"
+      "%fa = uitofp i8 %a to float\n%fb = uitofp i8 %b to float\n",
+      "%a = and i8 %x, 15\n%b = lshr i8 %x, 4\n%da = add i8 %a, -8\n%db = add i8 %b, -8\n"
+      "%fa = sitofp i8 %da to float\n%fb = sitofp i8 %db to float\n",
+      "%a = and i8 %x, 7\n%b = lshr i8 %x, 6\n%da = add i8 %a, -4\n"
+      "%fa = sitofp i8 %da to float\n%fb = uitofp i8 %b to float\n",
+      "%a = and i8 %x, 63\n%b = lshr i8 %x, 1\n"
+      "%fa = uitofp i8 %a to float\n%fb = uitofp i8 %b to float\n",
+      "%a = xor i8 %x, 85\n%fa = sitofp i8 %x to float\n%fb = sitofp i8 %a to float\n"};
+  for (const char *type : {"half", "bfloat"})
+    for (const char *code : codes) {
+      std::string text = std::string("define <2 x T> @f(i8 %x, T %s) {\n") + code +
+                         "%sf = fpext T %s to float\n"
+                         "%pa = fmul float %fa, %sf\n%pb = fmul float %sf, %fb\n"
+                         "%ta = fptrunc float %pa to T\n%tb = fptrunc float %pb to T\n"
+                         "%v = insertelement <2 x T> poison, T %ta, i64 0\n"
+                         "%w = insertelement <2 x T> %v, T %tb, i64 1\nret <2 x T> %w\n}";
+      for (std::size_t at; (at = text.find('T')) != std::string::npos;)
+        text.replace(at, 1, type);
+      expectSame(text);
+      // Whole bytes have more bits than a bfloat.
+      const bool isPair = type[0] == 'h' || code != std::end(codes)[-1];
+      const auto module = parse(text);
+      sectile::convertSmallIntegers(*module, true);
+      bool hasVector = false;
+      for (Instruction &instruction : instructions(*module->begin()))
+        hasVector |=
+            instruction.getOpcode() == Instruction::FMul && instruction.getType()->isVectorTy();
+      EXPECT_EQ(hasVector, isPair) << text;
+    }
+}
+
+} // namespace
