@@ -7,9 +7,8 @@ using namespace sectile;
 
 namespace {
 
-// Of long rows alone the larger ones leave all threads whole vectors.
-constexpr std::int64_t factors[] = {1, 3, 5, 7, 11, 13};
-constexpr std::int64_t cacheLine = 128, vectorBytes = 16, longPart = 2048;
+constexpr std::int64_t factors[] = {1, 3, 5, 7};
+constexpr std::int64_t cacheLine = 128, vectorBytes = 16;
 constexpr std::int64_t narrowest = 32;
 
 std::int64_t bytesOf(DType dtype) {
@@ -29,12 +28,11 @@ std::int64_t threadsFor(std::int64_t tile, DType dtype) {
 
 } // namespace
 
-std::int64_t sectile::blockFor(std::int64_t length, DType dtype, std::int64_t largestFactor) {
+std::int64_t sectile::blockFor(std::int64_t length, DType dtype) {
   std::int64_t best = std::max(powerAtLeast(length), narrowest);
   for (const std::int64_t factor : factors) {
     const std::int64_t core = powerAtLeast(ceilDiv(length, factor));
-    if (factor <= largestFactor && core * bytesOf(dtype) >= cacheLine &&
-        (factor < 8 || core >= longPart))
+    if (core * bytesOf(dtype) >= cacheLine)
       best = std::min(best, factor * core);
   }
   return best;
@@ -43,15 +41,14 @@ std::int64_t sectile::blockFor(std::int64_t length, DType dtype, std::int64_t la
 bool sectile::isFittingBlock(std::int64_t block, std::int64_t length, DType dtype) {
   const std::int64_t width = ceilDiv(length, std::max<std::int64_t>(ceilDiv(length, block), 1));
   return (block >= length || block >= 1024) &&
-         (block == blockFor(width, dtype) || block == blockFor(width, dtype, 7) ||
-          block == std::max(powerAtLeast(width), narrowest));
+         (block == blockFor(width, dtype) || block == std::max(powerAtLeast(width), narrowest));
 }
 
 std::vector<std::int64_t> sectile::rowBlocks() {
   std::vector<std::int64_t> all;
   for (std::int64_t power = narrowest; power <= 32768; power *= 2)
     for (const std::int64_t factor : factors)
-      if (factor * power <= 32768 && (factor < 8 || power >= longPart))
+      if (factor * power <= 32768)
         all.push_back(factor * power);
   std::ranges::sort(all);
   return all;
@@ -61,8 +58,7 @@ RowBlocks sectile::rowBlocksFor(std::int64_t count, std::int64_t length, std::in
                                 DType dtype, const std::string &target, std::int64_t together,
                                 int tensors) {
   const std::int64_t parts = std::max<std::int64_t>(ceilDiv(length, longest), 1);
-  // Threads that hold two rows have no registers for eleven vectors of each.
-  std::int64_t block = blockFor(ceilDiv(length, parts), dtype, tensors > 1 ? 7 : 13);
+  std::int64_t block = blockFor(ceilDiv(length, parts), dtype);
   // Of a row that is read in blocks a program waits for each: one that suits more threads is
   // better.
   if (parts > 1 && threadsFor(block, dtype) < block / 32 && powerAtLeast(block) * 7 <= block * 8)

@@ -18,10 +18,9 @@ struct RowBlocks {
   std::int64_t block, rows, warps;
 };
 
-// The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two, of
-// long rows 11 and 13 times, too. Threads share the power of two, which is therefore a cache line
-// or more, and the larger factor leaves each so many elements.
-std::int64_t blockFor(std::int64_t length, DType dtype, std::int64_t largestFactor = 13);
+// The narrowest block that holds so many elements of a row: 1, 3, 5 or 7 times a power of two.
+// Threads share the power of two, which is therefore a cache line or more.
+std::int64_t blockFor(std::int64_t length, DType dtype);
 
 // For the spaces of searches: all blocks, and whether a row is worth cutting into this one, because
 // it fits or is much longer, and no narrower one of its kind does as well.

@@ -93,16 +93,24 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                     hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
   const bool wide = call.tensors[0].dtype == DType::float32,
              matrices = hasMatrixUnits(target, call.tensors[0].dtype);
-  setTile(config, prefix,
-          {.m = matrices && pixels >= 128 ? 128 : 64,
-           .n = columns <= 32                    ? 32
-                : matrices && columns % 128 == 0 ? 128
-                                                 : 64,
-           .k = line   ? 64
-                : wide ? 16
-                       : 32,
-           .warps = 4,
-           .stages = 3});
+  ProductConfig tile{.m = matrices && pixels >= 128 ? 128 : 64,
+                     .n = columns <= 32                    ? 32
+                          : matrices && columns % 128 == 0 ? 128
+                                                           : 64,
+                     .k = line   ? 64
+                          : wide ? 16
+                                 : 32,
+                     .warps = 4,
+                     .stages = 3};
+  // A program that has a multiprocessor to itself waits for less with more warps and loads.
+  const std::int64_t tiles =
+      ConvShape(call.options).groups * ceilDiv(pixels, tile.m) * ceilDiv(columns, tile.n);
+  if (target.starts_with("sm_") && matrices && tile.m * tile.n >= 128 * 64 &&
+      tiles <= multiprocessors(target)) {
+    tile.warps = 8;
+    tile.stages = line ? 3 : 4;
+  }
+  setTile(config, prefix, tile);
 }
 
 void sectile::addConvSplits(Config &config, const Invocation &call, const std::string &target,

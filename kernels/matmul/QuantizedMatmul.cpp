@@ -196,14 +196,18 @@ Config defaults(const Invocation &call, const std::string &target) {
   if (rows > 64)
     return fields({.m = 64, .n = 64, .k = inGroup(128), .warps = 4, .stages = 3}, false);
   // Of few rows, reading and decoding the weights takes the time: as many programs as a chip holds
-  // at once.
+  // at once, of twice the columns where these are enough, since a step has much to do beside them.
   ProductConfig config{
-      .m = rows <= 16 ? 16 : 32, .n = 32, .k = inGroup(128), .warps = 4, .stages = 4};
+      .m = rows <= 16 ? 16 : 32, .n = 64, .k = inGroup(128), .warps = 4, .stages = 4};
   constexpr std::int64_t beside = 6, mostSplits = 8;
-  const std::int64_t leastSteps = rows <= 16 ? 8 : 32;
-  const std::int64_t programs = std::max<std::int64_t>(
-                         ceilDiv(rows, config.m) * ceilDiv(call.extent("N"), config.n), 1),
-                     steps = ceilDiv(call.extent("K"), config.k);
+  const std::int64_t leastSteps = rows <= 16 ? 8 : 32, steps = ceilDiv(call.extent("K"), config.k);
+  const auto tiles = [&] {
+    return std::max<std::int64_t>(ceilDiv(rows, config.m) * ceilDiv(call.extent("N"), config.n), 1);
+  };
+  if (rows > 16 || tiles() * std::clamp<std::int64_t>(steps / leastSteps, 1, mostSplits) <
+                       multiprocessors(target))
+    config.n = 32;
+  const std::int64_t programs = tiles();
   config.splits = std::clamp<std::int64_t>(
       std::min(beside * multiprocessors(target) / programs, steps / leastSteps), 1, mostSplits);
   return fields(config, false);

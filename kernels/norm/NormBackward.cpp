@@ -191,7 +191,7 @@ Config defaultsFor(const Invocation &call, const std::string &target, bool hasSu
                    std::int64_t longest) {
   const std::int64_t n = call.extent("N"), units = multiprocessors(target);
   const std::int64_t count = elementCount(call.leading);
-  const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x"), 7) : 1024;
+  const std::int64_t block = n <= longest ? blockFor(n, call.dtype("x")) : 1024;
   const std::int64_t rows = std::clamp<std::int64_t>(
       powerAtLeast(count), 1, powerAtMost(std::max<std::int64_t>(1024 / block, 1)));
   // Sixteen elements of each array for a thread or fewer, unless its vectors would then be short of

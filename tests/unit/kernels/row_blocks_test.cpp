@@ -73,6 +73,16 @@ TEST(RowBlocks, FillThreads) {
         }
 }
 
+// Of two tensors a thread of eight warps would hold twice as much.
+TEST(RowBlocks, OfTwoTensorsTakeAllWarps) {
+  const auto warps = [](int tensors) {
+    return rowBlocksFor(4096, 22016, 32768, DType::float16, "sm_90a", elementsTogether, tensors)
+        .warps;
+  };
+  EXPECT_EQ(warps(1), 8);
+  EXPECT_EQ(warps(2), 16);
+}
+
 // The defaults are in the spaces that a search looks through.
 TEST(RowBlocks, DefaultsAreWorthTrying) {
   for (const char *target : {"sm_80", "sm_90", "gfx942"})
