@@ -119,6 +119,11 @@ std::optional<Scaled> scaled(Value *value, Type *type) {
   return std::nullopt;
 }
 
+Value *both(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {
+  return b.CreateInsertElement(b.CreateInsertElement(PoisonValue::get(pair), low, uint64_t(0)),
+                               high, uint64_t(1));
+}
+
 /// The bits of two integers in the halves of a word. Both ends of one number, as two codes of four
 /// bits are of a byte, take a shift and a mask together.
 Value *inHalves(IRBuilder<> &b, const SmallInteger &low, const SmallInteger &high) {
@@ -137,56 +142,120 @@ Value *inHalves(IRBuilder<> &b, const SmallInteger &low, const SmallInteger &hig
   return b.CreateOr(low.bits(b), b.CreateShl(high.bits(b), 16));
 }
 
-/// Null where it is no pair of scaled integers.
-Value *paired(InsertElementInst &last) {
-  auto *vector = dyn_cast<FixedVectorType>(last.getType());
-  Value *low = nullptr;
-  if (!vector || vector->getNumElements() != 2 ||
-      !match(&last, m_InsertElt(m_InsertElt(m_Poison(), m_Value(low), m_ZeroInt()), m_Value(),
-                                m_SpecificInt(1))))
-    return nullptr;
-  Type *type = vector->getElementType();
-  if (!type->isHalfTy() && !type->isBFloatTy())
-    return nullptr;
-  const auto first = scaled(low, type), second = scaled(last.getOperand(1), type);
+/// Both integers, scaled.
+Value *scaledIntegers(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {
+  Type *type = pair->getElementType();
+  const auto first = scaled(low, type), second = scaled(high, type);
   if (!first || !second)
     return nullptr;
-  IRBuilder<> b(&last);
   const Ones ones = onesOf(type);
   const auto zero = [&](const Scaled &of) {
     return ConstantFP::get(type, double(int64_t(ones.room) - of.integer.offset));
   };
   Value *bits = b.CreateOr(inHalves(b, first->integer, second->integer),
                            b.getInt32(uint32_t(ones.bits << 16 | ones.bits)));
-  Value *by =
-      b.CreateInsertElement(b.CreateInsertElement(PoisonValue::get(vector), first->by, uint64_t(0)),
-                            second->by, uint64_t(1));
-  return b.CreateFMul(b.CreateFSub(b.CreateBitCast(bits, vector),
-                                   ConstantVector::get({zero(*first), zero(*second)})),
-                      by);
+  return b.CreateFMul(
+      b.CreateFSub(b.CreateBitCast(bits, pair), ConstantVector::get({zero(*first), zero(*second)})),
+      both(b, first->by, second->by, pair));
+}
+
+/// Whether an f32 number is one of bf16, too.
+bool isBfloat(Value *value) {
+  if (auto *constant = dyn_cast<ConstantFP>(value)) {
+    APFloat number = constant->getValueAPF();
+    bool loses = false;
+    number.convert(APFloat::BFloat(), APFloat::rmNearestTiesToEven, &loses);
+    return number.isNaN() || !loses;
+  }
+  Value *one = nullptr, *other = nullptr, *from = nullptr;
+  if (match(value, m_Select(m_Value(), m_Value(one), m_Value(other))))
+    return isBfloat(one) && isBfloat(other);
+  if (match(value, m_FPExt(m_Value(from))))
+    return from->getType()->isBFloatTy();
+  return match(value, m_BitCast(m_Value(from))) && from->getType()->isIntegerTy(32) &&
+         computeKnownBits(from, cast<Instruction>(value)->getModule()->getDataLayout())
+                 .countMinTrailingZeros() >= 16;
+}
+
+/// A code of e2m1 in the lowest bits of a number up to 255, times a number of bf16.
+struct ScaledCode {
+  Value *code, *by;
+};
+std::optional<ScaledCode> scaledCode(Value *value) {
+  Value *by = nullptr, *bits = nullptr, *code = nullptr;
+  // As f16, whose exponents begin 14 lower.
+  if (!match(value,
+             m_OneUse(m_FPTrunc(m_c_FMul(
+                 m_FMul(m_FPExt(m_BitCast(m_Value(bits))), m_SpecificFP(0x1p14)), m_Value(by))))) ||
+      !bits->getType()->isIntegerTy(16) ||
+      !match(bits, m_c_Or(m_And(m_Shl(m_Value(code), m_SpecificInt(12)), m_SpecificInt(0x8000)),
+                          m_And(m_Shl(m_Deferred(code), m_SpecificInt(9)), m_SpecificInt(0xe00)))))
+    return std::nullopt;
+  const DataLayout &layout = cast<Instruction>(value)->getModule()->getDataLayout();
+  if (computeKnownBits(code, layout).countMaxActiveBits() > 8 || !isBfloat(by))
+    return std::nullopt;
+  return ScaledCode{code, by};
+}
+
+/// Both codes, scaled. The products of f32 are exact, and so is the first one here.
+Value *scaledCodes(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {
+  if (!pair->getElementType()->isBFloatTy())
+    return nullptr;
+  const auto first = scaledCode(low), second = scaledCode(high);
+  if (!first || !second)
+    return nullptr;
+  Value *wide = b.CreateZExt(first->code, b.getInt32Ty());
+  Value *codes =
+      b.CreateOr(wide, match(second->code, m_LShr(m_Specific(first->code), m_SpecificInt(4)))
+                           ? b.CreateShl(wide, 12)
+                           : b.CreateShl(b.CreateZExt(second->code, b.getInt32Ty()), 16));
+  Value *bits = b.CreateOr(b.CreateAnd(b.CreateShl(codes, 12), b.getInt32(0x80008000)),
+                           b.CreateAnd(b.CreateShl(codes, 6), b.getInt32(0x01c001c0)));
+  const auto narrow = [&](Value *by) { return b.CreateFPTrunc(by, pair->getElementType()); };
+  // The exponents of bf16 begin 126 lower.
+  return b.CreateFMul(b.CreateFMul(b.CreateBitCast(bits, pair), ConstantFP::get(pair, 0x1p126)),
+                      both(b, narrow(first->by), narrow(second->by), pair));
+}
+
+/// Computes two neighbours in a vector as a pair where they are scaled codes.
+void pairUp(InsertElementInst &last, bool hasBfloatPairs) {
+  auto *vector = cast<FixedVectorType>(last.getType());
+  Type *type = vector->getElementType();
+  auto *before = dyn_cast<InsertElementInst>(last.getOperand(0));
+  auto *lane = dyn_cast<ConstantInt>(last.getOperand(2));
+  if (!(type->isHalfTy() || (hasBfloatPairs && type->isBFloatTy())) || !before ||
+      !before->hasOneUse() || !lane || lane->getZExtValue() % 2 == 0 ||
+      !match(before->getOperand(2), m_SpecificInt(lane->getZExtValue() - 1)))
+    return;
+  IRBuilder<> b(&last);
+  auto *pair = FixedVectorType::get(type, 2);
+  Value *low = before->getOperand(1), *high = last.getOperand(1);
+  Value *result = scaledIntegers(b, low, high, pair);
+  if (!result)
+    result = scaledCodes(b, low, high, pair);
+  if (!result)
+    return;
+  before->setOperand(1, b.CreateExtractElement(result, uint64_t(0)));
+  last.setOperand(1, b.CreateExtractElement(result, uint64_t(1)));
+  before->moveBefore(last.getIterator());
+  for (Value *replaced : {low, high})
+    RecursivelyDeleteTriviallyDeadInstructions(replaced);
 }
 
 } // namespace
 
 void convertSmallIntegers(Module &module, bool hasBfloatPairs) {
-  const auto replaceAll = [&](Function &function, auto &&resultOf) {
-    for (Instruction &instruction : make_early_inc_range(instructions(function)))
-      if (Value *result = resultOf(instruction)) {
-        instruction.replaceAllUsesWith(result);
-        RecursivelyDeleteTriviallyDeadInstructions(&instruction);
-      }
-  };
   for (Function &function : module) {
-    replaceAll(function, [&](Instruction &instruction) -> Value * {
-      auto *last = dyn_cast<InsertElementInst>(&instruction);
-      return last && (hasBfloatPairs || !last->getType()->getScalarType()->isBFloatTy())
-                 ? paired(*last)
-                 : nullptr;
-    });
-    replaceAll(function, [](Instruction &instruction) {
-      return isa<UIToFPInst, SIToFPInst>(instruction) ? converted(cast<CastInst>(instruction))
-                                                      : nullptr;
-    });
+    for (Instruction &instruction : make_early_inc_range(instructions(function)))
+      if (auto *last = dyn_cast<InsertElementInst>(&instruction);
+          last && isa<FixedVectorType>(last->getType()))
+        pairUp(*last, hasBfloatPairs);
+    for (Instruction &instruction : make_early_inc_range(instructions(function)))
+      if (isa<UIToFPInst, SIToFPInst>(instruction))
+        if (Value *result = converted(cast<CastInst>(instruction))) {
+          instruction.replaceAllUsesWith(result);
+          RecursivelyDeleteTriviallyDeadInstructions(&instruction);
+        }
   }
 }
 

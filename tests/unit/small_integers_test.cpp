@@ -143,4 +143,52 @@ TEST_F(SmallIntegers, ScaledBecomePairs) {
     }
 }
 
+// Codes of e2m1, two in a byte or each in one of its own, with powers of two and other numbers that
+// bf16 has, in the middle of a vector.
+TEST_F(SmallIntegers, ScaledCodesBecomePairs) {
+  const auto textOf = [](const std::string &second, const std::string &scale) {
+    std::string text = "define <2 x bfloat> @f(i8 %x, bfloat %s) {\n%a = zext i8 %x to i16\n" +
+                       second + '\n' + scale + '\n';
+    for (const std::string x : {"a", "b"})
+      for (const std::string line :
+           {"%h@ = shl i16 %@, 12", "%i@ = and i16 %h@, -32768", "%j@ = shl i16 %@, 9",
+            "%k@ = and i16 %j@, 3584", "%l@ = or disjoint i16 %i@, %k@",
+            "%m@ = bitcast i16 %l@ to half", "%n@ = fpext half %m@ to float",
+            "%o@ = fmul contract float %n@, 1.638400e+04", "%p@ = fmul contract float %sf, %o@",
+            "%q@ = fptrunc float %p@ to bfloat"}) {
+        for (const char c : line)
+          text += c == '@' ? x : std::string(1, c);
+        text += '\n';
+      }
+    return text + "%u = insertelement <4 x bfloat> poison, bfloat %qa, i64 2\n"
+                  "%v = insertelement <4 x bfloat> %u, bfloat %qb, i64 3\n"
+                  "%w = shufflevector <4 x bfloat> %v, <4 x bfloat> poison, <2 x i32> <i32 2, i32 "
+                  "3>\nret <2 x bfloat> %w\n}";
+  };
+  const char *given = "%sf = fpext bfloat %s to float",
+             *power = "%si = bitcast bfloat %s to i16\n%sw = zext i16 %si to i32\n"
+                      "%sn = icmp eq i32 %sw, 0\n%sb = shl i32 %sw, 23\n"
+                      "%sg = bitcast i32 %sb to float\n"
+                      "%sf = select i1 %sn, float 0x3800000000000000, float %sg",
+             *wide = "%sg = fpext bfloat %s to float\n%sf = fadd float %sg, 1.0";
+  const auto isPair = [&](const std::string &text) {
+    const auto module = parse(text);
+    sectile::convertSmallIntegers(*module, true);
+    return any_of(instructions(*module->begin()), [](const Instruction &instruction) {
+      return instruction.getOpcode() == Instruction::FMul && instruction.getType()->isVectorTy();
+    });
+  };
+  for (const char *second : {"%b = lshr i16 %a, 4", "%c = xor i8 %x, 90\n%b = zext i8 %c to i16"}) {
+    for (const char *scale : {given, power}) {
+      expectSame(textOf(second, scale));
+      EXPECT_TRUE(isPair(textOf(second, scale)));
+    }
+    expectSame(textOf(second, wide));
+    EXPECT_FALSE(isPair(textOf(second, wide))) << "numbers of f32";
+  }
+  const char *large = "%b = mul i16 %a, 257";
+  expectSame(textOf(large, given));
+  EXPECT_FALSE(isPair(textOf(large, given)));
+}
+
 } // namespace
