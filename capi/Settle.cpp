@@ -1,6 +1,7 @@
 // From what C gave to a settled call: checks, the configuration, and what is kept of both.
 #include "capi/Operation.h"
 #include "capi/Tensors.h"
+#include "kernels/bundles/CallRecorder.h"
 #include "kernels/calls/Overlap.h"
 #include "kernels/tuning/Choices.h"
 #include <charconv>
@@ -120,6 +121,7 @@ c::Settled settleNow(const Device &device, const c::GivenCall &given) {
     if (overlapsItself(call.tensors[i].shape, strides))
       throw InputError(kernel.name + ": " + itselfText(kernel.arguments[i].name, strides));
   }
+  recordCall(call);
   settled.config = configFor(call, device);
   if (given.count <= c::mostArguments)
     settled.replay = c::Replay::of(call, settled.config, device, addresses);

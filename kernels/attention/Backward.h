@@ -169,7 +169,7 @@ class LearnedSums {
 public:
   LearnedSums(const Scores &scores, const Int &i, const Int &part)
       : scores(scores), i(i), part(part) {
-    for (const auto &[slot, use] : scores.learned(i, 0))
+    for (const auto &[slot, use] : scores.modifier.learned)
       if (use.along == flash::Along::distances)
         diagonals.emplace(slot, DiagonalSums(scores, use, i, part));
       else if (use.along == flash::Along::heads || use.along == flash::Along::queries)
@@ -212,7 +212,7 @@ private:
 class LearnedKeySums {
 public:
   LearnedKeySums(const Scores &scores, const Int &j) : scores(scores), j(j) {
-    for (const auto &[slot, use] : scores.learned(0, j))
+    for (const auto &[slot, use] : scores.modifier.learned)
       if (use.along == flash::Along::keys)
         keys.emplace(slot, std::pair(use, zeros<float>(scores.config.n)));
   }

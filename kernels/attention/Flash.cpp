@@ -69,9 +69,12 @@ KernelOptions wordsOf(const flash::detail::Call &call, Kind kind) {
 }
 
 // A gradient has the operand's extents. How long packed sequences are is not known.
-void checkLearned(const Invocation &call, bool packed, flash::Along along,
+void checkLearned(const Invocation &call, Kind kind, flash::Along along,
                   const Tensor<float, 4> &gradient) {
-  const std::int64_t batches = packed ? call.extent("B1") - 1 : call.extent("B"),
+  const bool packed = kind != Kind::dense;
+  const std::int64_t batches = kind == Kind::dense    ? call.extent("B")
+                               : kind == Kind::packed ? call.extent("B1") - 1
+                                                      : call.extent("S"),
                      heads = call.extent("Hq"), width = gradient.extent(3);
   const auto fits = [&] {
     switch (along) {
@@ -166,7 +169,7 @@ NamedTensors run(const Stream &stream, bool backward, flash::detail::Call call,
     for (const auto &[name, value] : own)
       config[name] = value;
     for (const auto &[along, slot, values, gradient] : call.learned)
-      checkLearned(invocation, kind == Kind::packed, along, gradient);
+      checkLearned(invocation, kind, along, gradient);
     if (backward)
       checkOverlap(call);
     const AttentionNumbers numbers(invocation);

@@ -13,11 +13,12 @@ inline constexpr float ln2 = 0.693147181f;
 
 // Scores times `unit`, which is positive, are in units of log 2 (natural ones times log2e); those
 // of hidden keys are -inf. Where scores are products without their scale, the multiplication by the
-// unit and the subtraction of the largest one are one operation for each score.
+// unit and the subtraction of the largest one are one operation for each score. That operation is
+// as exact as the largest score, as it was rounded, is one and the same for all steps.
 struct OnlineSoftmax {
   std::optional<Float> unit; // 1 where there is none
-  Tile<float> largest;       // [rows]: of the scores so far
-  Tile<float> total;         // [rows]: sum of 2^(score - largest)
+  Tile<float> largest;       // [rows]: of the scores so far, in units of log 2
+  Tile<float> total;         // [rows]: sum of 2^(score - base())
   Tile<float> output;        // [rows, width]: the values' sum, weighted alike
   // Where values have scales of their own: what the output is in units of, and the largest scale.
   struct ValueScales {
@@ -33,20 +34,16 @@ struct OnlineSoftmax {
   // N]. To be called once, before any others.
   void absorb(const Tile<float> &scores) {
     auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
-    auto top = max(own, 1);
-    auto base = where(top == -infinity, 0.0f, inLog2(top));
-    largest = zeros_like(largest) + top;
-    total = zeros_like(total) + sum(exponentials(own, base), 1);
+    largest = zeros_like(largest) + inLog2(max(own, 1));
+    total = zeros_like(total) + sum(exponentials(own), 1);
   }
 
   // Takes in scores [rows, N] and gives their weights, of which `add` then wants the values.
   Tile<float> weigh(const Tile<float> &scores, const std::optional<Float> &rescaled = {}) {
     auto before = largest;
-    largest = maximum(largest, max(scores, 1));
-    // A row that has seen no key yet has nothing to be relative to.
-    auto base = where(largest == -infinity, 0.0f, inLog2(largest));
-    auto weights = exponentials(scores, base);
-    auto shrink = exp2(unit ? fma(before, *unit, -base) : before - base);
+    largest = maximum(largest, inLog2(max(scores, 1)));
+    auto weights = exponentials(scores);
+    auto shrink = exp2(before - base());
     total = total * shrink + sum(weights, 1);
     output = output * expand(rescaled ? shrink * *rescaled : shrink, 1);
     return weights;
@@ -78,13 +75,18 @@ struct OnlineSoftmax {
   }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {
-    return where(total == 0.0f, -infinity, (inLog2(largest) + log2(total)) * ln2);
+    return where(total == 0.0f, -infinity, (base() + log2(total)) * ln2);
   }
 
 private:
   static constexpr float smallest = 0x1p-96f; // of a unit
-  Tile<float> exponentials(const Tile<float> &scores, const Tile<float> &base) const {
-    return exp2(unit ? fma(scores, *unit, -expand(base, 1)) : scores - expand(base, 1));
+  static constexpr float lowest = -0x1p24f;   // of scores that count
+  // What scores are relative to. A row that has seen no key yet has nothing, and one whose largest
+  // score is so low that its rounding would change weights has seen none.
+  Tile<float> base() const { return maximum(largest, lowest); }
+  Tile<float> exponentials(const Tile<float> &scores) const {
+    auto from = expand(base(), 1);
+    return exp2(unit ? fma(scores, *unit, -from) : scores - from);
   }
   Tile<float> inLog2(const Tile<float> &score) const { return unit ? score * *unit : score; }
 };

@@ -97,8 +97,7 @@ struct Scores : flash::ScoreRules {
   Tile<float> beside(const Tile<float> &scores) const { return unit() ? scores : scores * log2e; }
 
   flash::At at(const Int &i, const Int &j) const {
-    return {sequence, i * config.m, j * config.n, config.m,
-            config.n, keysFirst,    config.group, nullptr};
+    return {sequence, i * config.m, j * config.n, config.m, config.n, keysFirst, config.group};
   }
 
   // Of block i of the rows. withQueryGradient: rows behind the last query see nothing.
@@ -129,10 +128,8 @@ struct Scores : flash::ScoreRules {
                      bool withQueryGradient, bool differentiates = false) const {
     ScoredBlock result;
     result.scores = products;
-    flash::LearnedUses learned;
     flash::At here = at(i, j);
-    if (differentiates)
-      here.learned = &learned;
+    here.differentiates = differentiates;
     if (modifier.function) {
       const auto score = flash::Score::ofProducts(products, numbers.scale, coarse);
       result.modified = modifier.function(differentiates ? score.as(0) : score, here);
@@ -155,19 +152,6 @@ struct Scores : flash::ScoreRules {
       hideUnseen();
     result.scores = mask(result.scores, -infinity, here, visits, withQueryGradient);
     return result;
-  }
-
-  // The learned operands that the scores depend on. What is traced for it is used by nobody.
-  flash::LearnedUses learned(const Int &i, const Int &j) const {
-    flash::LearnedUses uses;
-    if (!modifier.function || !modifier.learns)
-      return uses;
-    flash::At here = at(i, j);
-    here.learned = &uses;
-    const auto none =
-        keysFirst ? zeros<float>(config.n, config.m) : zeros<float>(config.m, config.n);
-    modifier.function(flash::Score::ofProducts(none, numbers.scale, coarse), here);
-    return uses;
   }
 
   // x with `hidden` in place of what intervals hide. Most blocks are wholly visible, and compare

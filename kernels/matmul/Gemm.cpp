@@ -313,8 +313,8 @@ void checkOverlap(const detail::GemmCall &given) {
       return one.tensor->address != 0 && other.address != 0 &&
              overlap(one.layout(), Named{"", &other, false}.layout());
     };
-    if (one.tensor == &given.c && overlapsItself(given.c.extents, given.c.strides))
-      throw InputError("gemm: " + itselfText("c", given.c.strides));
+    if (one.isStored && overlapsItself(one.tensor->extents, one.tensor->strides))
+      throw InputError("gemm: " + itselfText(one.name, one.tensor->strides));
     if (one.isStored)
       for (const AnyTensor *operand : {&given.a, &given.b})
         if (overlaps(*operand))

@@ -1,6 +1,7 @@
 # sectile.h as others use it: C11 by two compilers, C++, ctypes, Rust where there is a rustc, and a program without the
 # compiler. c_test.py BUILD SOURCE COMPILER FAKE_CUDA OWN_LIBRARY CLI
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -111,6 +112,13 @@ with tempfile.TemporaryDirectory() as folder:
         assert not re.search("libsectile.so|LLVM", run("ldd", path("sealed")))
         no_device, no_code = run(path("sealed"), SECTILE_CUDA_LIBRARY=fake_cuda, FAKE_CUDA_CAPABILITY="90").splitlines()
         assert "compiler" in no_device and "softmax" in no_code and "no code" in no_code, (no_device, no_code)
+        # What it lacks can be recorded, and built.
+        run(path("sealed"), SECTILE_CUDA_LIBRARY=fake_cuda, FAKE_CUDA_CAPABILITY="90", SECTILE_RECORD=path("calls.json"))
+        with open(path("calls.json")) as file:
+            calls = json.load(file)
+        assert [(call["kernel"], call["tensors"]["x"]["shape"]) for call in calls] == [("softmax", [2, 8])], calls
+        run(cli, "build", "--from", path("calls.json"), "--target", "sm_90", "-o", path("recorded.sectile"))
+        assert "softmax" in run(cli, "bundle", "list", path("recorded.sectile"))
 
     # The header alone, as C++ of either age; both libraries have every function.
     for standard in ["c++11", "c++20"]:

@@ -66,6 +66,17 @@ template <class P> constexpr bool isAlongPairs = learnedAlong<P> == Along::pairs
 template <class... P> constexpr bool learnsAny(std::type_identity<Operands<P...>>) {
   return (learnedAlong<P>.has_value() || ...);
 }
+// Whether no two have one slot.
+template <class... P> constexpr bool areApart(std::type_identity<Operands<P...>>) {
+  int slots[sizeof...(P) + 1] = {}, count = 0;
+  [[maybe_unused]] const auto add = [&]<class Parameter>(std::type_identity<Parameter>) {
+    if constexpr (learnedAlong<Parameter>)
+      slots[count++] = Parameter::slot;
+  };
+  (add(std::type_identity<P>()), ...);
+  std::sort(slots, slots + count);
+  return std::adjacent_find(slots, slots + count) == slots + count;
+}
 template <class... P> constexpr bool learnsPairs(std::type_identity<Operands<P...>>) {
   return (isAlongPairs<P> || ...);
 }
@@ -149,6 +160,22 @@ struct Plain {
   Score operator()(const Score &score, const At &) const { return score; }
 };
 
+inline void addLearned(LearnedUses &, const Operands<> &) {}
+template <class P, class... Rest>
+void addLearned(LearnedUses &to, const Operands<P, Rest...> &operands) {
+  if constexpr (learnedAlong<P>) {
+    LearnedUse &own = to[P::slot] = {*learnedAlong<P>, {}};
+    if constexpr (!isAlongPairs<P>)
+      own.parts = operands.first.parts;
+  }
+  addLearned(to, operands.rest);
+}
+template <class P> LearnedUses learnedOf(const P &operands) {
+  LearnedUses result;
+  addLearned(result, operands);
+  return result;
+}
+
 template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
   if constexpr (std::is_same_v<F, Plain>)
     return {};
@@ -156,7 +183,7 @@ template <class F> Modifier modifierOf(const OperandsOf<2, F> &operands) {
     return {[&operands](const Score &score, const At &at) -> Score {
               return operands.call(F{}, score, at);
             },
-            /*hides=*/true, learns<F>};
+            /*hides=*/true, learnedOf(operands)};
 }
 
 // The kernels' functions.
@@ -359,6 +386,8 @@ Arguments<ListsOf<V>> listsOfPages(Use &use, const Launch &launch, const Argumen
 template <class F, class... Values> Scores<F> scores(F, const Values &...operands) {
   constexpr std::type_identity<detail::OperandsOf<2, F>> type;
   detail::requireAsMany(type, operands...);
+  static_assert(detail::areApart(type), "of two learned operands along the same, each has a tag of "
+                                        "its own: Learned<Along::heads, 1>");
   detail::LearnedParts none;
   Scores<F> result{detail::operandsFrom(type, none, operands...)};
   if constexpr (detail::learnsAny(type)) {
@@ -402,7 +431,12 @@ inline Arguments<Documents> documents(const Tensor<const std::int32_t, 2> &start
   return {starts, ends};
 }
 inline Arguments<Prefix> prefix(const Tensor<const std::int32_t, 1> &lengths) { return {lengths}; }
-inline Arguments<Chunked> chunked(std::int64_t size) { return {size}; }
+inline Arguments<Chunked> chunked(std::int64_t size) {
+  if (size < 1)
+    throw LaunchError("flash::chunked: chunks of " + std::to_string(size) +
+                      " keys, but there has to be one at least");
+  return {size};
+}
 inline Arguments<KeyLengths> key_lengths(const Tensor<const std::int32_t, 1> &lengths) {
   return {lengths};
 }
@@ -453,7 +487,7 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
                       {{"q", q}, {"k", k}, {"v", v}},
                       sectile::detail::namedOutputs(to),
                       options,
-                      {},
+                      scores.learned,
                       hasBlocks<V>},
                      [&](Use &use, const Launch &launch) {
                        const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
@@ -562,7 +596,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
         {"cu_seqlens_k", cu_seqlens_k}},
        sectile::detail::namedOutputs(to),
        options,
-       {},
+       scores.learned,
        hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
         use(kernelOf<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
@@ -687,13 +721,8 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
   sectile::detail::addTensor(inputs, "plan", pages.plan);
   const NamedTensors out = detail::attend(
       stream,
-      {!std::is_same_v<F, Plain>,
-       isCausal<V>,
-       std::move(inputs),
-       sectile::detail::namedOutputs(to),
-       options,
-       {},
-       hasBlocks<V>},
+      {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), sectile::detail::namedOutputs(to),
+       options, scores.learned, hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
         const auto lists =
             listsOfPages<V>(use, launch, visibility, pages.lengths,

@@ -8,6 +8,7 @@ namespace sectile::fuzz {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float lowest = std::numeric_limits<float>::lowest();
 
 Stripes drawStripes(Draw &draw) {
   return {int32_t(draw.number(0, 3)), int32_t(draw.number(0, 3)), int32_t(draw.number(0, 1)),
@@ -232,7 +233,7 @@ ScoreTerm drawScore(Draw &draw, const ScoreTables &tables) {
   Grower grower(draw, tables);
   int root = grower.grow(int(draw.number(1, 4)));
   ScoreTerm &term = grower.term;
-  // Most have the score, and all have each learned operand.
+  // Most have the score, and each learned operand.
   const auto require = [&](ScoreNode leaf, auto is) {
     if (std::any_of(term.begin(), term.end(), is))
       return;
@@ -246,13 +247,22 @@ ScoreTerm drawScore(Draw &draw, const ScoreTables &tables) {
   if (draw.pick(8))
     require({.op = ScoreOp::Score, .most = largestProduct, .steepest = 1},
             [](const ScoreNode &node) { return node.op == ScoreOp::Score; });
-  for (size_t i = 0; i < tables.learned.size(); ++i)
+  for (size_t i = 0; i < tables.learned.size() && draw.pick(8); ++i)
     require({.op = ScoreOp::Learned, .learned = int(i), .most = 1, .steepest = 1},
             [&](const ScoreNode &node) {
               return node.op == ScoreOp::Learned && node.learned == int(i);
             });
+  // Far from 0, where scores are coarser than what exponents need.
+  if (draw.pick(5) == 0) {
+    const float far = std::ldexp(draw.coin() ? 1.0f : -1.0f, int(draw.number(4, 12)));
+    const int number = grower.add({.op = ScoreOp::Number, .number = far});
+    root = grower.add({.op = ScoreOp::Plus, .a = root, .b = number});
+  }
   if (draw.pick(5) == 0)
-    grower.add({.op = ScoreOp::Hide, .a = root, .stripes = drawStripes(draw)});
+    grower.add({.op = ScoreOp::Hide,
+                .a = root,
+                .number = draw.oneOf(std::to_array({-infinity, -infinity, -2e7f, -1e30f, lowest})),
+                .stripes = drawStripes(draw)});
   return term;
 }
 
@@ -312,7 +322,8 @@ static std::string describe(const ScoreTerm &term, int at) {
     return "where(" + describe(node.stripes) + ", " + describe(term, node.a) + ", " +
            describe(term, node.b) + ")";
   case ScoreOp::Hide:
-    return "where(" + describe(node.stripes) + ", " + describe(term, node.a) + ", -inf)";
+    return "where(" + describe(node.stripes) + ", " + describe(term, node.a) + ", " +
+           text(node.number) + ")";
   }
   return "";
 }

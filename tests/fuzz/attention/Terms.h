@@ -46,7 +46,7 @@ enum class ScoreOp {
   Minimum,
   Maximum,
   Choose, ///< the first where stripes are
-  Hide,   ///< -inf where stripes are not
+  Hide,   ///< where stripes are not: by a number that is -inf, or as low as that
 };
 
 struct ScoreNode {

@@ -54,7 +54,7 @@ flash::Score trace(const ScoreTerm &term, const flash::Score &score, const flash
       case ScoreOp::Choose:
         return where(trace(node.stripes, at), a, b);
       case ScoreOp::Hide:
-        return where(trace(node.stripes, at), a, -std::numeric_limits<float>::infinity());
+        return where(trace(node.stripes, at), a, node.number);
       }
       return none;
     };

@@ -331,6 +331,76 @@ TEST_P(Flash, ScoresThatAreInfiniteHideKeysWhateverTheseHold) {
 }
 
 // The same as the library's kernel, whose reference its own tests compare it with.
+TEST_P(Flash, LearnedOperandsOfNoUseHaveGradientsOf0) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  using flash::Along, flash::Learned;
+  const auto x = tensor(device.upload(std::vector<float>(2 * 40 * 16, 0.5f)), {1, 2, 40, 16});
+  const auto values = device.upload(std::vector<float>(3 * 40, 1.0f));
+  const auto zeros = [&](int width, const auto &run) {
+    const auto gradient = device.upload(std::vector<float>(static_cast<std::size_t>(width), NAN));
+    const auto scores =
+        run(flash::learned(tensor(values, {1, 1, width}), tensor(gradient, {1, 1, width})));
+    const auto [o, lse] = flash::attend(device.stream(), x, x, x, scores, flash::causal());
+    flash::backward(device.stream(), x, x, x, o, lse, x, scores, flash::causal());
+    EXPECT_THAT(gradient.download(), testing::Each(0.0f)) << width;
+  };
+  zeros(1, [](const auto &given) {
+    return flash::scores([](flash::Score s, const flash::At &, Learned<Along::heads>) { return s; },
+                         given);
+  });
+  zeros(3, [](const auto &given) {
+    return flash::scores(
+        [](flash::Score s, const flash::At &, Learned<Along::distances>) { return s; }, given);
+  });
+  zeros(40, [](const auto &given) {
+    return flash::scores(
+        [](flash::Score s, const flash::At &, Learned<Along::queries>) { return s; }, given);
+  });
+  zeros(40, [](const auto &given) {
+    return flash::scores([](flash::Score s, const flash::At &, Learned<Along::keys>) { return s; },
+                         given);
+  });
+}
+
+// All keys have one weight, in whatever step they come.
+TEST_P(Flash, EqualScoresFarFromZero) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  const std::int64_t keys = 1024, width = 16;
+  std::vector<float> rising;
+  for (std::int64_t j = 0; j < keys; ++j)
+    rising.insert(rising.end(), static_cast<std::size_t>(width), float(j) / float(keys));
+  const auto q = tensor(device.upload(std::vector<float>(16 * 16)), {1, 1, 16, width}),
+             k = tensor(device.upload(std::vector<float>(rising.size())), {1, 1, keys, width}),
+             v = tensor(device.upload(rising), {1, 1, keys, width});
+  for (const float far : {3001.3f, -4001.7f, 65504.0f, -1e7f}) {
+    const auto scores =
+        flash::scores([](flash::Score s, const flash::At &, Float far) { return s + far; }, far);
+    const auto [o, lse] = flash::attend(device.stream(), q, k, v, scores, flash::everything(),
+                                        {.config = {{"n", 16}, {"overlap", 0}}});
+    EXPECT_NEAR(double(o.download()[0]), double(keys - 1) / double(2 * keys), 1e-5) << far;
+    EXPECT_NEAR(double(lse.download()[0]), double(far) + std::log(double(keys)),
+                std::abs(double(far)) * 3e-7)
+        << far;
+  }
+}
+
+// As numbers are that take the place of -inf.
+TEST_P(Flash, LowScoresHideKeys) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (const float low : {-2e7f, -1e30f, std::numeric_limits<float>::lowest()}) {
+    const auto scores = flash::scores(
+        [](flash::Score s, const flash::At &at, Float low) {
+          return where(at.query() == 3 || at.key() % 4 == 1, flash::Score(low), s);
+        },
+        low);
+    const ScoreReference reference = [](double s, const Place &at) {
+      return at.query == 3 || at.key % 4 == 1 ? Dual{-INFINITY, 0} : Dual{s};
+    };
+    check<half>(device, {}, scores, flash::causal(), reference, before, "f16");
+    check<float>(device, {}, scores, flash::everything(), reference, everywhere, "f32");
+  }
+}
+
 TEST_P(Flash, SinksAndDropoutAreThoseOfAttention) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   const Sizes shape;
@@ -583,6 +653,24 @@ TEST(FlashCalls, WhatDoesNotFitIsRefusedByTheNameOfTheFunction) {
                              tensor(device.allocate<float>(6), {1, 1, 3}));
             }),
             "flash::learned: axis 1 of the values has extent 2, but that of the gradient 1");
+  EXPECT_EQ(message([] { flash::chunked(0); }),
+            "flash::chunked: chunks of 0 keys, but there has to be one at least");
+  // Where no gradients are asked for, too.
+  const auto slope = tensor(device.allocate<float>(2), {1, 2, 1});
+  const auto learns =
+      flash::scores([](flash::Score s, const flash::At &at,
+                       flash::Learned<flash::Along::heads> of) { return s * at.per_head(of); },
+                    flash::learned(slope, slope));
+  const auto of3 = tensor(device.allocate<half>(2 * 32), {2, 1, 32});
+  EXPECT_THAT(message([&] { flash::attend(device.stream(), q, q, q, learns, flash::causal()); }),
+              HasSubstr("a learned operand is [1, 2, 1], but has to be [1 or B, 1 or H, W] for "
+                        "B=1, H=1"));
+  const auto pages = flash::pages(tensor(device.allocate<half>(16 * 32), {1, 1, 16, 32}),
+                                  tensor(device.allocate<half>(16 * 32), {1, 1, 16, 32}),
+                                  tensor(numbers, {2, 1}), tensor(numbers, {2}));
+  EXPECT_THAT(
+      message([&] { flash::attend(device.stream(), of3, pages, learns, flash::causal()); }),
+      HasSubstr("a learned operand is [1, 2, 1], but has to be [1 or B, 1 or H, W] for B=2, H=1"));
 }
 
 } // namespace

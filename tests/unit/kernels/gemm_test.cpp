@@ -626,6 +626,10 @@ TEST(GemmErrors, MemoryThatResultsShare) {
   const auto bias = tensor(device.upload(numbers<float>(of.n, 3)), {of.n});
   EXPECT_THAT(refusal([&] { gemm(stream, a, b, storeBoth, 2, Arguments<Added>{sum, bias, 1}, a); }),
               HasSubstr("gemm: argument 4 of the epilogue overlaps a in memory"));
+  const Tensor<half, 2> rows(c.data(), {of.m, of.n}, {0, 1}, c.memory());
+  EXPECT_THAT(
+      refusal([&] { gemm(stream, a, b, storeBoth, 2, Arguments<Added>{sum, bias, 1}, rows); }),
+      HasSubstr("gemm: elements of argument 4 of the epilogue lie at one address by its strides"));
   // The same matrix is right, and so are operands that are only read.
   gemm(stream, a, b, c, add, c);
   expectNear(

@@ -24,7 +24,7 @@ struct At {
   int rows = 0, keys = 0; // extents of the block
   bool keysFirst = false; // a block is [keys, rows] in place of [rows, keys]
   int heads = 1; // row r is of query r / heads of the head numbered r % heads from there on
-  LearnedUses *learned = nullptr; // where gradients are traced: those that are used
+  bool differentiates = false; // gradients are traced
 
   Int batch() const { return sequence.batch; }
   // The query head; where rows are of several heads, that of each row.
@@ -82,31 +82,25 @@ struct At {
 
   // Of learned operands, with their derivatives.
   template <int Tag> Score per_head(const Learned<Along::heads, Tag> &of) const {
-    return withSlope(of, Along::heads, per_head(of.values.fix(2, 0)));
+    return withSlope(of, per_head(of.values.fix(2, 0)));
   }
   template <int Tag> Score per_query(const Learned<Along::queries, Tag> &of) const {
-    return withSlope(of, Along::queries, per_query(of.values));
+    return withSlope(of, per_query(of.values));
   }
   template <int Tag> Score per_key(const Learned<Along::keys, Tag> &of) const {
-    return withSlope(of, Along::keys, per_key(of.values));
+    return withSlope(of, per_key(of.values));
   }
   template <int Tag> Score by_distance(const Learned<Along::distances, Tag> &of) const {
-    return withSlope(of, Along::distances, atDistance(of.values));
+    return withSlope(of, atDistance(of.values));
   }
   template <int Tag> Score per_pair(const Learned<Along::pairs, Tag> &of) const {
-    return withSlope(of, Along::pairs, per_pair(of.values));
+    return withSlope(of, per_pair(of.values));
   }
 
 private:
-  template <class L> Score withSlope(const L &of, Along along, const Tile<float> &values) const {
+  template <class L> Score withSlope(const L &, const Tile<float> &values) const {
     const Score score(values);
-    if (!learned)
-      return score;
-    LearnedUse use{along, {}};
-    if constexpr (requires { of.parts; })
-      use.parts = of.parts;
-    learned->insert_or_assign(L::slot, std::move(use));
-    return score.as(L::slot);
+    return differentiates ? score.as(L::slot) : score;
   }
   Tile<float> atDistance(const View<const float, 3> &table) const;
   // The number along an axis that may have extent 1 for all, and the place of its element.

@@ -29,7 +29,7 @@ struct Learned<Along::pairs, Tag> {
 template <int Tag>
 SECTILE_STRUCT((Learned<Along::pairs, Tag>), values)
 
-// Those that a lambda used while gradients are traced, by their slots.
+// Those of a lambda, of whatever type, by their slots.
 struct LearnedUse {
   Along along;
   View<float, 4> parts; // but of pairs

@@ -29,8 +29,8 @@ SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exac
 // A lambda of flash::scores with its operands.
 struct Modifier {
   std::function<Score(const Score &, const At &)> function = {}; // none: scores stay as they are
-  bool hides = false;  // by scores of -inf, or by others that are not finite
-  bool learns = false; // some operands are learned
+  bool hides = false;       // by scores of -inf, or by others that are not finite
+  LearnedUses learned = {}; // whether or not the lambda makes use of them
 };
 
 // Numbers of a launch.
