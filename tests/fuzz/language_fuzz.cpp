@@ -1,6 +1,6 @@
 // Random kernels written in the language, on virtual GPUs: schedules of the explicit level against
 // the interpreter, kernels of any name, constants beside the same values from memory, reductions
-// whose order counts, and views that are read and written in place.
+// whose order counts, views that are read and written in place, and control flow against the host.
 #include "tests/fuzz/Isolation.h"
 #include "tests/fuzz/Options.h"
 #include "tests/fuzz/language/Cases.h"
@@ -13,10 +13,13 @@ using namespace sectile::fuzz;
 
 namespace {
 
+/// Cases take turns, so that each meets all devices.
+constexpr uint64_t kinds = 10;
+
 std::string deviceFor(uint64_t seed) {
   static constexpr const char *devices[] = {"sm_90a",  "sm_80", "sm_90a", "gfx942",
                                             "sm_120a", "sm_90", "sm_90a", "gfx1100"};
-  return std::string("virtual:") + devices[seed / 7 % std::size(devices)];
+  return std::string("virtual:") + devices[seed / kinds % std::size(devices)];
 }
 
 int run(const Options &options, const std::string &folder, const std::string &device) {
@@ -31,7 +34,7 @@ int run(const Options &options, const std::string &folder, const std::string &de
       [&](uint64_t seed) {
         reachedDepth();
         const std::string on = device.empty() ? deviceFor(seed) : device;
-        switch (seed % 7) {
+        switch (seed % kinds) {
         case 0:
           return kernelName(seed, on, folder);
         case 1:
@@ -40,6 +43,10 @@ int run(const Options &options, const std::string &folder, const std::string &de
           return combiners(seed, on);
         case 3:
           return views(seed, on);
+        case 4:
+        case 5:
+        case 6:
+          return controlFlow(seed, on);
         default:
           return explicitSchedule(seed, on);
         }

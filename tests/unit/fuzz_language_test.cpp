@@ -29,6 +29,20 @@ TEST(FuzzLanguage, ViewsAreReadAsWritten) {
     EXPECT_EQ(views(seed, seed % 2 ? "virtual:sm_90a" : "virtual:gfx942"), std::nullopt);
 }
 
+TEST(FuzzLanguage, ControlFlowIsTheHosts) {
+  for (uint64_t seed = 0; seed < 12; ++seed)
+    EXPECT_EQ(controlFlow(seed, seed % 2 ? "virtual:sm_90a" : "virtual:gfx942"), std::nullopt);
+}
+
+TEST(FuzzLanguage, FindsOtherControlFlow) {
+  for (int slip = 1; slip <= int(HostSlip::OtherBranchSkipped); ++slip) {
+    unsigned wrong = 0;
+    for (uint64_t seed = 0; seed < 30; ++seed)
+      wrong += controlFlow(seed, "interpreter", HostSlip(slip)).has_value();
+    EXPECT_GE(wrong, 2u) << "of slip " << slip;
+  }
+}
+
 TEST(FuzzLanguage, FindsNamesThatAreNoSymbols) {
   unsigned wrong = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {

@@ -33,5 +33,19 @@ std::optional<std::string> foldedConstants(uint64_t seed, const std::string &dev
 std::optional<std::string> combiners(uint64_t seed, const std::string &device);
 /// Blocks of a view that are read and written in place, against the interpreter.
 std::optional<std::string> views(uint64_t seed, const std::string &device);
+/// What the host may take for something else on purpose.
+enum class HostSlip {
+  None,
+  LessForLessOrEqual,
+  UnsignedShift,
+  RoundedCast,
+  PositiveRest,
+  OneTripMore,
+  LastTripLost,
+  OtherBranchSkipped,
+};
+/// Loops, branches and arithmetic of all types, against the same program run by the host.
+std::optional<std::string> controlFlow(uint64_t seed, const std::string &device,
+                                       HostSlip slip = HostSlip::None);
 
 } // namespace sectile::fuzz
