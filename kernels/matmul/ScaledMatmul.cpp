@@ -90,6 +90,12 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
 }
 
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+  // Tiles of wgmma have 64 rows, and are slower the fewer there are.
+  if (call.extent("M") <= 8 && call.options.flag("trans_b")) {
+    Config few = productFields(call, {.m = 16, .n = 32, .k = 128, .warps = 4, .stages = 4}, target);
+    few["copy_first"] = 0;
+    return few;
+  }
   const auto fastest = [&](const ProductShape &shape) {
     return fastestProduct(scaledTiles, shape, {.persistent = ProductForms::always}, target);
   };
@@ -183,13 +189,13 @@ KernelSpec sectile::scaledMatmulSpec() {
   spec.spaces = {
       {.part = "scaled_matmul",
        .axes = {{"m", {32, 64, 128}},
-                {"n", {32, 64, 128}},
+                {"n", {16, 32, 64, 128}},
                 {"k", {32, 64, 128}},
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4}}},
        .where = [](const Invocation &call, const std::string &target, const Config &config) {
          const std::int64_t sums = sumsOfThread(config, target);
-         return sums >= 8 && sums <= 64 && call.options.integer("block_k") % config.at("k") == 0;
+         return sums >= 4 && sums <= 64 && call.options.integer("block_k") % config.at("k") == 0;
        }}};
   spec.apply = [](Use &use) {
     const auto config = use.config_as<ScaledConfig>();
