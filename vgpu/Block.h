@@ -118,6 +118,7 @@ struct Meeting {
   uint32_t modifiers;
   uint64_t mask;
   uint64_t arrived;
+  uint32_t site; // where only lanes at the same instruction meet
 };
 
 struct Warp {
@@ -186,6 +187,7 @@ public:
   std::optional<Finding> end();
   // What may let threads go on that cannot by themselves.
   bool resumeFullLogs();
+  bool runDivergedWaves();
   bool advanceTransfer();
   bool resumePolling();
   // Where all threads are.

@@ -108,6 +108,8 @@ bool Cluster::help() {
   for (uint32_t rank = 0; rank < size; ++rank)
     any |= blocks[rank]->resumeFullLogs();
   for (uint32_t rank = 0; rank < size && !any; ++rank)
+    any = blocks[rank]->runDivergedWaves();
+  for (uint32_t rank = 0; rank < size && !any; ++rank)
     any = blocks[rank]->advanceTransfer();
   if (any)
     return true;

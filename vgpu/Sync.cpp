@@ -13,6 +13,13 @@ constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
 
 } // namespace
 
+// Whether only lanes at the same instruction meet, as those of a wave, which has one program
+// counter.
+static bool isOfWave(Op op) {
+  return op == Op::ReadFirstLane || op == Op::ReadLane || op == Op::BackPermute ||
+         op == Op::Permute || op == Op::Swizzle || op == Op::Dpp || op == Op::LaneSwap;
+}
+
 void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, uint64_t mask,
                      uint32_t *registers) {
   Warp &warp = *thread.warpState;
@@ -25,12 +32,13 @@ void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, u
     stop(thread);
   }
   size_t index = 0;
+  const uint32_t place = isOfWave(op) ? site : 0;
   while (index < warp.meetings.size() &&
          (warp.meetings[index].op != op || warp.meetings[index].modifiers != modifiers ||
-          warp.meetings[index].mask != mask))
+          warp.meetings[index].mask != mask || warp.meetings[index].site != place))
     ++index;
   if (index == warp.meetings.size())
-    warp.meetings.push_back({op, modifiers, mask, 0});
+    warp.meetings.push_back({op, modifiers, mask, 0, place});
   Meeting &meeting = warp.meetings[index];
   meeting.arrived |= bit(thread.lane);
   if (meeting.arrived == (mask & warp.live))
@@ -42,6 +50,25 @@ void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, u
     suspend(thread, ThreadState::AtWarp);
   if (failed())
     stop(thread);
+}
+
+// Waves whose lanes all wait at different instructions go on with those at the first one: sites
+// count so that the others are where the lanes meet again.
+bool Block::runDivergedWaves() {
+  bool any = false;
+  for (Warp &warp : warps) {
+    uint64_t arrived = 0;
+    for (const Meeting &meeting : warp.meetings)
+      arrived |= isOfWave(meeting.op) ? meeting.arrived : 0;
+    if (warp.meetings.size() < 2 || arrived != warp.live || failed())
+      continue;
+    const auto first =
+        std::min_element(warp.meetings.begin(), warp.meetings.end(),
+                         [](const Meeting &a, const Meeting &b) { return a.site < b.site; });
+    completeMeeting(warp, std::size_t(first - warp.meetings.begin()), first->site, 0);
+    any = true;
+  }
+  return any;
 }
 
 void Block::completeMeeting(Warp &warp, size_t index, uint32_t site, uint64_t running) {

@@ -1,10 +1,12 @@
 // Memory accesses, address spaces and calls of a kernel, rewritten for the machine.
 #include "codegen/virtual/Lowering.h"
 #include "codegen/common/PseudoIntrinsics.h"
+#include "llvm/ADT/PostOrderIterator.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/CFG.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/CycleInfo.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -449,7 +451,30 @@ void Lowering::makeLoopsInterruptible() {
   }
 }
 
+// Sites count in the order of blocks, and the machine takes lanes that have gone different ways on
+// from the first of their sites. So the blocks of inner loops stand first: lanes that have left a
+// loop wait for the others, be it in the next iteration of a loop around it.
+void Lowering::orderBlocks() {
+  CycleInfo cycles;
+  cycles.compute(kernel);
+  ReversePostOrderTraversal<Function *> order(&kernel);
+  std::vector<std::vector<BasicBlock *>> ofDepth;
+  for (BasicBlock *block : order) {
+    const unsigned depth = cycles.getCycleDepth(block);
+    ofDepth.resize(std::max<size_t>(ofDepth.size(), depth + 1));
+    ofDepth[depth].push_back(block);
+  }
+  BasicBlock *last = &kernel.getEntryBlock();
+  for (const std::vector<BasicBlock *> &blocks : reverse(ofDepth))
+    for (BasicBlock *block : blocks)
+      if (block != &kernel.getEntryBlock()) {
+        block->moveAfter(last);
+        last = block;
+      }
+}
+
 Error Lowering::run() {
+  orderBlocks();
   countInstructions();
   std::vector<Instruction *> instructions;
   for (Instruction &instruction : llvm::instructions(kernel))

@@ -56,6 +56,7 @@ public:
 
 private:
   llvm::Error lowerCall(llvm::CallInst &call);
+  void orderBlocks();
   void countInstructions();
   void makeLoopsInterruptible();
   void lowerAccess(llvm::Instruction &instruction, unsigned pointerOperand, llvm::Type *type,

@@ -192,6 +192,44 @@ TEST(Amd, WavesOfBothSizes) {
   }
 }
 
+// An optimiser may let lanes leave a loop in different iterations where what the others compute
+// there is for nothing. They wait for each other where the loop ends, wherever its blocks stand.
+TEST(Amd, LanesMeetAgainAfterALoop) {
+  const std::string text = laneKernel(R"(
+  %x1 = xor i32 %lane, 1
+  %a1 = shl i32 %x1, 2
+  %x2 = xor i32 %lane, 2
+  %a2 = shl i32 %x2, 2
+  br label %loop
+end:
+  %f = call i32 @llvm.amdgcn.ds.bpermute(i32 %a1, i32 %v)
+  %s = add i32 %v, %f
+  %g = call i32 @llvm.amdgcn.ds.bpermute(i32 %a2, i32 %s)
+  %t = add i32 %s, %g
+  %r = add i32 %t, %count
+  br label %last
+loop:
+  %i = phi i32 [ 0, %0 ], [ %next, %loop ]
+  %count = phi i32 [ 0, %0 ], [ %both, %loop ]
+  %here = call i32 @llvm.amdgcn.ds.bpermute(i32 %a1, i32 1)
+  %both = add i32 %count, %here
+  %next = add i32 %i, 1
+  %few = and i32 %lane, 3
+  %more = icmp ule i32 %next, %few
+  br i1 %more, label %loop, label %end
+last:)",
+                                      true);
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const std::vector<int> out = runLanes(text, counting(64), 64, seed);
+    for (int lane = 0; lane < 64; ++lane) {
+      const int sum = 4 * (100 + lane / 4 * 4) + 6;
+      // How often the neighbour was there before the last time: lanes stay for lane % 4 + 1.
+      const int together = std::min(lane % 4, (lane ^ 1) % 4 + 1);
+      EXPECT_EQ(out[size_t(lane)], sum + together) << lane;
+    }
+  }
+}
+
 TEST(Amd, DataParallelMoves) {
   auto dpp = [](const char *control, bool boundZero) {
     return runLanes(
