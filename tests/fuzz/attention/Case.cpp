@@ -193,7 +193,7 @@ Case drawCase(Draw &draw, const std::string &device) {
   of.tokensFirst = of.form == Form::Dense && draw.pick(3) == 0;
   const bool blocks = draw.pick(of.paged() ? 3 : 4) == 0;
   of.causal = !blocks && draw.pick(4) == 0;
-  of.sight = drawSight(draw, sizes, blocks);
+  of.sight = drawSight(draw, sizes, of.packed(), blocks);
   of.plain = draw.pick(6) == 0;
   if (!of.plain && !of.causal && draw.pick(3) == 0) {
     using enum flash::Along;
@@ -547,15 +547,17 @@ private:
       return buffer;
     };
     const Buffer<bool> masks = flags(sight.masks), blocks = flags(sight.blocks);
+    const Buffer<int32_t> bits = device.upload(sight.bits);
     const Buffer<uint64_t> ancestors = device.upload(sight.ancestors);
-    const Arguments<TracedSight> plain{numbers, masks, ancestors};
+    const Arguments<TracedSight> plain{numbers, bits, masks, ancestors};
     if (sight.listed >= 0) {
-      const flash::Blocks found = blocksOf({numbers, masks, ancestors});
-      return withForm(
-          scores, Arguments<TracedBlocks>{numbers, masks, ancestors, blocks, found.kinds.data()});
+      const flash::Blocks found = blocksOf({numbers, bits, masks, ancestors});
+      return withForm(scores, Arguments<TracedBlocks>{numbers, bits, masks, ancestors, blocks,
+                                                      found.kinds.data()});
     }
     if (!sight.blocks.empty())
-      return withForm(scores, Arguments<TracedBlocks>{numbers, masks, ancestors, blocks, blocks});
+      return withForm(scores,
+                      Arguments<TracedBlocks>{numbers, bits, masks, ancestors, blocks, blocks});
     if constexpr (std::is_same_v<F, TracedScore> || std::is_same_v<F, flash::detail::Plain>)
       if (of.causal)
         return withForm(scores, flash::causal() && plain);

@@ -7,10 +7,14 @@ namespace {
 
 class Planter {
 public:
-  Planter(Draw &draw, const Sizes &sizes, bool withBlocks)
+  Planter(Draw &draw, const Sizes &sizes, bool packed, bool withBlocks)
       : draw(draw), sizes(sizes), withBlocks(withBlocks) {
     term.shape = {0, sizes.batches(), sizes.mostKeys()};
     term.queries = sizes.mostQueries();
+    for (const Length &of : sizes.sequences) {
+      term.starts.push_back(packed ? tokens : 0);
+      tokens = packed ? tokens + of.queries : term.queries;
+    }
     if (withBlocks)
       drawBlocks();
   }
@@ -84,7 +88,8 @@ public:
                                       SightOp::KeyLengths, SightOp::Where,  SightOp::KeyMask,
                                       SightOp::Mask,       SightOp::Tree};
     const SightOp op = withBlocks && draw.pick(4) == 0 ? SightOp::Blocks : draw.oneOf(ops);
-    return leaf(op == SightOp::Tree && term.queries > mostNodes ? SightOp::Mask : op);
+    const bool asBits = op == SightOp::Tree && (term.queries > mostNodes || draw.coin());
+    return leaf(asBits ? SightOp::TokenTree : op);
   }
   int leaf(SightOp op) {
     SightNode node{.op = op, .row = term.shape[0]};
@@ -129,6 +134,13 @@ public:
       node.place = int64_t(term.ancestors.size());
       for (int64_t b = 0; b < sizes.batches(); ++b)
         drawTree();
+      break;
+    case SightOp::TokenTree:
+      node.place = int64_t(term.bits.size());
+      // Bits that there are not are not set.
+      node.maskShape = {1, 1, tokens, draw.number(1, (term.queries + 31) / 32 + 1)};
+      for (int64_t i = 0; i < tokens * node.maskShape[3]; ++i)
+        term.bits.push_back(int32_t(draw.pick(size_t(1) << 32)));
       break;
     default:
       break;
@@ -189,14 +201,15 @@ private:
   Draw &draw;
   const Sizes &sizes;
   bool withBlocks;
+  int64_t tokens = 0; // of all sequences, or of each where all have the same
 };
 
 } // namespace
 
-SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withLists) {
+SightTerm drawSight(Draw &draw, const Sizes &sizes, bool packed, bool withLists) {
   const size_t which = withLists ? draw.pick(4) : 0; // none, of a mask or of a term, or of both
   const bool withBlocks = withLists && which != 1;
-  Planter planter(draw, sizes, withBlocks);
+  Planter planter(draw, sizes, packed, withBlocks);
   int root = planter.grow(int(draw.number(0, 3)));
   if (withLists && which < 2) {
     const int listed = planter.listed();
@@ -248,6 +261,14 @@ bool SightTerm::sees(size_t at, const Pair &pair) const {
     const int64_t other = pair.query - pair.distance; // the query that the key is beside
     return other < 0 ||
            (ancestors[size_t(node.place + pair.batch * queries + pair.query)] >> other & 1) != 0;
+  }
+  case SightOp::TokenTree: {
+    const int64_t other = pair.query - pair.distance, words = node.maskShape[3],
+                  token = starts[size_t(pair.batch)] + pair.query;
+    return other < 0 ||
+           (other / 32 < words &&
+            (uint32_t(bits[size_t(node.place + token * words + other / 32)]) >> other % 32 & 1) !=
+                0);
   }
   case SightOp::Blocks: {
     const int64_t b = blockShape[0] == 1 ? 0 : pair.batch, h = blockShape[1] == 1 ? 0 : pair.head;
@@ -312,6 +333,8 @@ static std::string describe(const SightTerm &term, int at) {
     return "mask(" + extents(node.maskShape) + ")";
   case SightOp::Tree:
     return "tree([ " + std::to_string(term.shape[1]) + " " + std::to_string(term.queries) + " ])";
+  case SightOp::TokenTree:
+    return "tree(bits" + extents(node.maskShape) + ")";
   case SightOp::Blocks:
     return "block_list(" + extents(term.blockShape) + ", " + std::to_string(term.blockQ) + ", " +
            std::to_string(term.blockK) + ")";
@@ -360,6 +383,7 @@ SightTerm spoilt(SightTerm term, Draw &draw) {
   case SightOp::KeyMask:
   case SightOp::Mask:
   case SightOp::Tree:
+  case SightOp::TokenTree:
   case SightOp::Blocks:
   case SightOp::Listed:
     node = {.op = SightOp::Causal};

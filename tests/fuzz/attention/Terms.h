@@ -113,6 +113,7 @@ enum class SightOp {
   KeyMask,
   Mask,
   Tree,
+  TokenTree,
   Blocks,
   Listed, ///< what a is, by the blocks that the device finds of it
   Where,
@@ -124,8 +125,8 @@ struct SightNode {
   int a = -1, b = -1;
   /// The row of SightTerm::numbers where its own begin.
   int64_t row = 0;
-  /// Where its own begin among SightTerm::masks or ancestors, and a mask's extents: [1 or B,
-  /// 1 or H, Sq, Sk], or [1 or B, 1, 1, Sk] of keys.
+  /// Where its own begin among SightTerm::masks, ancestors or bits, and a mask's extents: [1 or B,
+  /// 1 or H, Sq, Sk], or [1 or B, 1, 1, Sk] of keys; of a tree's bits [1, 1, tokens, words].
   int64_t place = 0;
   Shape maskShape = {};
   std::optional<int64_t> left = {}, right = {};
@@ -140,7 +141,9 @@ struct SightTerm {
   /// Of masks, and of trees [B, Sq] each, one behind the other.
   std::vector<uint8_t> masks;
   std::vector<uint64_t> ancestors;
-  int64_t queries = 0; ///< of the longest sequence
+  std::vector<int32_t> bits;
+  std::vector<int64_t> starts; ///< of each batch, its first token; all 0 where all have the same
+  int64_t queries = 0;         ///< of the longest sequence
   /// [1 or B, 1 or H, ...] of blocks; empty where no node is of blocks.
   Shape blockShape;
   std::vector<uint8_t> blocks;
@@ -156,8 +159,9 @@ struct SightTerm {
   bool sees(const Pair &at) const { return sees(nodes.size() - 1, at); }
   bool sees(size_t node, const Pair &at) const;
 };
-/// withLists: of blocks of a mask, of those of a term, or of both.
-SightTerm drawSight(Draw &draw, const Sizes &sizes, bool withLists);
+/// packed: sequences have tokens of their own. withLists: of blocks of a mask, of those of a term,
+/// or of both.
+SightTerm drawSight(Draw &draw, const Sizes &sizes, bool packed, bool withLists);
 std::string describe(const SightTerm &term);
 SightTerm spoilt(SightTerm term, Draw &draw);
 

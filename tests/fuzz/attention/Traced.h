@@ -162,6 +162,8 @@ private:
     case SightOp::Tree:
       return function(flash::Tree{view<2>(
           of->ancestors + own.place, {traced->sight.shape[1], traced->sight.queries}, {0, 1})});
+    case SightOp::TokenTree:
+      return function(flash::TokenTree{view<2>(of->bits + own.place, own.maskShape, {2, 3})});
     case SightOp::Where: {
       const Stripes &s = own.stripes;
       return function(
@@ -200,7 +202,7 @@ private:
 /// operands are dense arrays: views would take more words than launches have.
 template <bool ofListed> struct TracedTerm {
   static constexpr bool hasBlocks = false;
-  Ptr<const std::int32_t> numbers;
+  Ptr<const std::int32_t> numbers, bits;
   Ptr<const bool> masks;
   Ptr<const std::uint64_t> ancestors;
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const {
@@ -217,14 +219,14 @@ private:
   }
 };
 template <bool ofListed>
-SECTILE_STRUCT(TracedTerm<ofListed>, numbers, masks, ancestors)
+SECTILE_STRUCT(TracedTerm<ofListed>, numbers, bits, masks, ancestors)
 using TracedSight = TracedTerm<false>;
 using TracedListed = TracedTerm<true>;
 
 /// The visibility with lists: of a mask of blocks, and of blocks that the device has found.
 struct TracedBlocks {
   static constexpr bool hasBlocks = true;
-  Ptr<const std::int32_t> numbers;
+  Ptr<const std::int32_t> numbers, bits;
   Ptr<const bool> masks;
   Ptr<const std::uint64_t> ancestors;
   Ptr<const bool> blocks, kinds;
@@ -241,6 +243,6 @@ struct TracedBlocks {
 private:
   Part<TracedBlocks> root() const { return {this, int(traced->sight.nodes.size()) - 1}; }
 };
-SECTILE_STRUCT(TracedBlocks, numbers, masks, ancestors, blocks, kinds)
+SECTILE_STRUCT(TracedBlocks, numbers, bits, masks, ancestors, blocks, kinds)
 
 } // namespace sectile::fuzz
