@@ -93,10 +93,11 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                     hasWarpgroupUnits(target, call.tensors[0].dtype, /*alongK=*/true);
   const bool wide = call.tensors[0].dtype == DType::float32,
              matrices = hasMatrixUnits(target, call.tensors[0].dtype);
+  // As wide as covers the columns without more beside them: each tile of columns reads all pixels.
   ProductConfig tile{.m = matrices && pixels >= 128 ? 128 : 64,
-                     .n = columns <= 32                    ? 32
-                          : matrices && columns % 128 == 0 ? 128
-                                                           : 64,
+                     .n = columns <= 32                                            ? 32
+                          : matrices && (columns % 128 == 0 || columns % 128 > 64) ? 128
+                                                                                   : 64,
                      .k = line   ? 64
                           : wide ? 16
                                  : 32,
@@ -105,10 +106,11 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
   // A program that has a multiprocessor to itself waits for less with more warps and loads.
   const std::int64_t tiles =
       ConvShape(call.options).groups * ceilDiv(pixels, tile.m) * ceilDiv(columns, tile.n);
-  if (target.starts_with("sm_") && matrices && tile.m * tile.n >= 128 * 64 &&
-      tiles <= multiprocessors(target)) {
+  const bool alone = tiles <= multiprocessors(target);
+  if (target.starts_with("sm_") && matrices && tile.m == 128 &&
+      (tile.n == 128 || (tile.n == 64 && alone))) {
     tile.warps = 8;
-    tile.stages = line ? 3 : 4;
+    tile.stages = alone && !line ? 4 : 3;
   }
   setTile(config, prefix, tile);
 }
