@@ -10,6 +10,7 @@
 #include "kernels/attention/OptionScores.h"
 #include "kernels/attention/Varlen.h"
 #include "kernels/blocks/RowBlocks.h"
+#include "kernels/serving/Merge.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -17,13 +18,29 @@ using flash::detail::Launch, flash::detail::Launcher;
 
 namespace {
 
-template <class T>
+template <class T, class Out>
 Kernel attentionVarlen{"attention_varlen",
-                       [](flash::PackedForwardTensors<T> tensors, flash::Numbers numbers,
+                       [](flash::PackedForwardTensors<T, Out> tensors, flash::Numbers numbers,
                           blockwise::OptionArguments<T, 3> given, const AttentionConfig &config) {
                          const blockwise::OptionScores options(config, given);
                          flash::traceForward(config, tensors, options.rules(numbers));
                        }};
+
+// One row of one head. Rows behind the last sequence have no parts, and stay what they are.
+template <class T>
+Kernel mergeParts{
+    "attention_varlen_merge",
+    [](View<const float, 4> partial, View<const float, 3> logs, View<const std::int32_t, 1> starts,
+       View<T, 3> o, View<float, 2> lse, const MergeConfig &config) {
+      const Int row = program_id(0), head = program_id(1), sequences = starts.extent(0) - 1;
+      const auto end = load(starts.ptr() + cast<std::int64_t>(sequences) * starts.stride(0));
+      when(cast<Index>(end) > row, [&] {
+        const MergedRows merged = mergeOneRow<float>(partial.fix(2, head).fix(1, row),
+                                                     logs.fix(2, row).fix(1, head), config);
+        o.fix(1, head).tile(1, config.width).store(row, 0, merged.result());
+        lse.at(head).tile(1).store(row, merged.logarithm());
+      });
+    }};
 
 struct PackedPlanConfig {
   int block = 32;         // at least one more than there are sequences
@@ -54,6 +71,22 @@ Kernel packedPlan{
       store(row, sequence, rank < sequences);
       store(row + plan.stride(1), cumsum(blocks, 0) - blocks, rank <= sequences);
     }};
+
+// Lengths are known in the mean alone.
+std::int64_t splitsOfPacked(const Invocation &call, const Config &config,
+                            const std::string &target) {
+  const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1),
+                     keys = ceilDiv(call.extent("Tk"), sequences), heads = call.extent("Hq"),
+                     blocks = ceilDiv(ceilDiv(call.extent("Tq"), sequences), config.at("m")) *
+                              sequences * heads;
+  if (blocks >= multiprocessors(target))
+    return 1;
+  const std::int64_t width = call.extent("D") + call.extent("Dv"),
+                     size = call.dtype("q") == DType::float32 ? 4 : 2;
+  return keyParts(blocks, ceilDiv(keys, config.at("n")), double(keys * width * size * blocks),
+                  8.0 * double(call.extent("Tq") * heads * call.extent("Dv")), 0.01, target,
+                  Work::multiplying);
+}
 
 // Where the sequences of queries begin, or those of keys.
 ArgumentRow startsArgument(const std::string &name, const char *total, const std::string &what) {
@@ -216,6 +249,13 @@ KernelSpec sectile::attentionVarlenSpec() {
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
   addPersistentPrograms(spec);
+  spec.config.push_back({"splits", "parts of the keys, each with programs of its own, of those "
+                                   "that do one block"});
+  spec.defaults = [persistent = spec.defaults](const Invocation &call, const std::string &target) {
+    Config config = persistent(call, target);
+    config["splits"] = config.at("persistent") ? 1 : splitsOfPacked(call, config, target);
+    return config;
+  };
   spec.spaces.front().part = "attention_varlen";
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
@@ -230,15 +270,21 @@ KernelSpec sectile::attentionVarlenSpec() {
     const OptionFlags flags = optionFlags(use, numbers);
     launchVarlen(use, numbers, modifiesScores(use, numbers), [&](Use &use, const Launch &launch) {
       for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
-        use(attentionVarlen<T>, launch.grid,
-            Arguments<flash::PackedForwardTensors<T>>{
-                use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
-                use.tensor<std::int32_t, 1>("cu_seqlens_q"),
-                use.tensor<std::int32_t, 1>("cu_seqlens_k"), use.tensor<T, 3>("o"),
-                use.tensor<float, 2>("lse"), launch.sinks.as<const float, 2>(),
-                launch.plan.as<const std::int32_t, 2>()},
-            launch.numbers, optionArguments<T, 3>(use, numbers),
-            AttentionConfig{launch.config, flags});
+        const auto to = [&]<class Out>(Out) {
+          use(attentionVarlen<T, Out>, launch.grid,
+              Arguments<flash::PackedForwardTensors<T, Out>>{
+                  use.tensor<T, 3>("q"), use.tensor<T, 3>("k"), use.tensor<T, 3>("v"),
+                  use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+                  use.tensor<std::int32_t, 1>("cu_seqlens_k"), launch.o.as<Out, 4>(),
+                  launch.lse.as<float, 3>(), launch.sinks.as<const float, 2>(),
+                  launch.plan.as<const std::int32_t, 2>()},
+              launch.numbers, optionArguments<T, 3>(use, numbers),
+              AttentionConfig{launch.config, flags});
+        };
+        if (launch.of == Launch::Of::all)
+          to(T());
+        else
+          to(float());
       });
     });
   };
@@ -266,12 +312,33 @@ void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modif
         use.tensor<std::int32_t, 1>("cu_seqlens_k"), call.extent("Tq"), call.extent("Tk"), plan,
         config);
   }
-  launch(use, {.of = Launch::Of::all,
-               .grid = persistent ? *persistent : Grid(blocks, heads),
-               .config = chosen,
-               .numbers = launchNumbers(use, numbers, groupOf(call)),
-               .sinks = sinksOf(use),
-               .plan = plan});
+  Launch packed{.of = Launch::Of::all,
+                .grid = persistent ? *persistent : Grid(blocks, heads),
+                .config = chosen,
+                .numbers = launchNumbers(use, numbers, groupOf(call)),
+                .sinks = sinksOf(use),
+                .plan = plan};
+  for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
+    const auto o = use.tensor<T, 3>("o");
+    const auto lse = use.tensor<float, 2>("lse");
+    const std::int64_t parts = persistent ? 1 : use.field("splits"), queries = call.extent("Tq");
+    if (parts == 1) {
+      packed.o = asOnePart(o);
+      packed.lse = asOnePart(lse);
+      return launch(use, packed);
+    }
+    const auto partial = use.workspace<float, 4>({parts, queries, heads, call.extent("Dv")});
+    const auto logs = use.workspace<float, 3>({parts, heads, queries});
+    packed.of = Launch::Of::parts;
+    packed.grid = Grid(blocks * parts, heads);
+    packed.config.split = true;
+    packed.o = partial;
+    packed.lse = logs;
+    launch(use, packed);
+    use(mergeParts<T>, Grid(queries, heads), partial, logs,
+        use.tensor<std::int32_t, 1>("cu_seqlens_q"), o, lse,
+        mergeRowConfig(parts, chosen.valueWidth));
+  });
 }
 
 KernelSpec sectile::attentionVarlenBackwardSpec() {

@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/attention/Scores.h"
 #include <functional>
+#include <optional>
 
 namespace sectile::blockwise {
 
@@ -74,18 +75,30 @@ inline OnlineSoftmax softmaxFor(const Scores &scores) {
   return {scores.config.m, scores.config.valueWidth, scores.unit()};
 }
 
-// All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq], sinks [R].
+// Which of so many parts a program takes in of the keys that its block sees.
+struct KeyPart {
+  Int number, count;
+};
+
+// All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq], sinks [R]; sinks count in the
+// first part.
 template <class T, class Out>
 void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> &k,
             const View<const T, 2> &v, const View<Out, 2> &o, const View<float, 1> &lse,
-            const Scores &scores, const View<const float, 1> &sinks) {
+            const Scores &scores, const View<const float, 1> &sinks,
+            const std::optional<KeyPart> &part = {}) {
   const LoopConfig &config = scores.config;
   const int m = config.m;
   auto query = q.tile(m, config.width).load(block, 0);
   OnlineSoftmax softmax = softmaxFor(scores);
-  if (config.sinks)
-    softmax.absorb(scores.beside(sinkScores(sinks, config.sinks)));
-  takeIn(softmax, query, block, scores.keys(block, false), k, v, scores);
+  if (config.sinks) {
+    auto logits = sinkScores(sinks, config.sinks);
+    if (part)
+      logits = where(part->number == 0, logits, -infinity);
+    softmax.absorb(scores.beside(logits));
+  }
+  const Visits keys = scores.keys(block, false);
+  takeIn(softmax, query, block, part ? keys.part(part->number, part->count) : keys, k, v, scores);
   auto output = softmax.result();
   o.tile(m, config.valueWidth)
       .store(block, 0, config.dropout ? output * scores.numbers.dropoutScale : output);

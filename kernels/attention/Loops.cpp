@@ -149,20 +149,22 @@ void flash::tracePairGradients(const PairConfig &config, const BackwardTensors<T
   pairGradients<T>(config, tensors, gradient, rules, config.slot);
 }
 
-template <class T>
-void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+template <class T, class Out>
+void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T, Out> &tensors,
                          const ScoreRules &given) {
   const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks, plan] = tensors;
   const ScoreRules rules = seeded(config, given);
-  auto attendBlock = [&](const PackedBlock &at, const Int &head) {
+  auto attendBlock = [&](const PackedBlock &at, const Int &head,
+                         const std::optional<KeyPart> &part = {}) {
     const Int kvHead = head / rules.numbers.group;
     const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
     const Scores scores = scoresOf<T>(config, own.of(head), rules);
     rules.visibility.require(scores.sequence);
     attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
-              own.keys.of(v.fix(1, kvHead)), own.queries.of(o.fix(1, head)),
-              own.queries.of(lse.at(head)), scores,
-              config.sinks ? sinks.at(head) : View<const float, 1>());
+              own.keys.of(v.fix(1, kvHead)),
+              own.queries.of(o.at(part ? part->number : 0).fix(1, head)),
+              own.queries.of(lse.at(part ? part->number : 0, head)), scores,
+              config.sinks ? sinks.at(head) : View<const float, 1>(), part);
   };
   if (config.persistent) {
     const PackedBlocks blocks(plan, q.extent(1), config.pairs);
@@ -171,7 +173,14 @@ void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T>
       attendBlock({sequence, block, true}, head);
     }
   } else {
-    attendBlock(packedBlock(queryStarts, q.extent(0), config.m, queryBlock()), program_id(1));
+    const Int parts = o.extent(0), number = queryBlock(), head = program_id(1);
+    const auto blockAt = [&](const Int &number) {
+      return packedBlock(queryStarts, q.extent(0), config.m, number);
+    };
+    if (config.split)
+      attendBlock(blockAt(number / parts), head, KeyPart{number % parts, parts});
+    else
+      attendBlock(blockAt(number), head);
   }
 }
 
@@ -246,6 +255,8 @@ void flash::tracePairGradients(const PairConfig &config, const PackedBackwardTen
 #define SECTILE_TRACE_OUTPUTS(T, Out)                                                              \
   template void flash::traceForward(const LoopConfig &, const ForwardTensors<T, Out> &,            \
                                     const ScoreRules &);                                           \
+  template void flash::traceForward(const LoopConfig &, const PackedForwardTensors<T, Out> &,      \
+                                    const ScoreRules &);                                           \
   template void flash::traceParts(const LoopConfig &, const PartTensors<T, Out> &,                 \
                                   const ScoreRules &);
 #define SECTILE_TRACE_LOOPS(T)                                                                     \
@@ -253,8 +264,6 @@ void flash::tracePairGradients(const PairConfig &config, const PackedBackwardTen
   SECTILE_TRACE_SUMS(T, float)                                                                     \
   template void flash::tracePairGradients(const PairConfig &, const BackwardTensors<T> &,          \
                                           const View<float, 4> &, const ScoreRules &);             \
-  template void flash::traceForward(const LoopConfig &, const PackedForwardTensors<T> &,           \
-                                    const ScoreRules &);                                           \
   template void flash::traceQueryGradients(const LoopConfig &, const PackedBackwardTensors<T> &,   \
                                            const View<T, 3> &, const ScoreRules &);                \
   template void flash::traceKeyGradients(const LoopConfig &, const PackedBackwardTensors<T> &,     \

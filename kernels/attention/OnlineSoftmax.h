@@ -17,8 +17,8 @@ inline constexpr float ln2 = 0.693147181f;
 // as exact as the largest score, as it was rounded, is one and the same for all steps.
 struct OnlineSoftmax {
   std::optional<Float> unit; // 1 where there is none
-  Tile<float> largest;       // [rows]: of the scores so far, in units of log 2
-  Tile<float> total;         // [rows]: sum of 2^(score - base())
+  Tile<float> largest;       // [rows]: of the scores so far, in units of log 2, and `lowest`
+  Tile<float> total;         // [rows]: sum of 2^(score - largest)
   Tile<float> output;        // [rows, width]: the values' sum, weighted alike
   // Where values have scales of their own: what the output is in units of, and the largest scale.
   struct ValueScales {
@@ -27,14 +27,14 @@ struct OnlineSoftmax {
   std::optional<ValueScales> valueScales = {};
 
   OnlineSoftmax(int rows, int width, std::optional<Float> unit = {})
-      : unit(std::move(unit)), largest(full<float>(-infinity, rows)), total(zeros<float>(rows)),
+      : unit(std::move(unit)), largest(full<float>(lowest, rows)), total(zeros<float>(rows)),
         output(zeros<float>(rows, width)) {}
 
   // Scores that rows have beside those of their keys, without values: [N] for all rows, or [rows,
   // N]. To be called once, before any others.
   void absorb(const Tile<float> &scores) {
     auto own = scores.rank() == 1 ? expand(scores, 0) : scores;
-    largest = zeros_like(largest) + inLog2(max(own, 1));
+    largest = maximum(largest, inLog2(max(own, 1)));
     total = zeros_like(total) + sum(exponentials(own), 1);
   }
 
@@ -43,7 +43,7 @@ struct OnlineSoftmax {
     auto before = largest;
     largest = maximum(largest, inLog2(max(scores, 1)));
     auto weights = exponentials(scores);
-    auto shrink = exp2(before - base());
+    auto shrink = exp2(before - largest);
     total = total * shrink + sum(weights, 1);
     output = output * expand(rescaled ? shrink * *rescaled : shrink, 1);
     return weights;
@@ -75,17 +75,16 @@ struct OnlineSoftmax {
   }
   // Natural logarithm of the sum of exponentials; -inf for rows that saw nothing.
   Tile<float> logarithm() const {
-    return where(total == 0.0f, -infinity, (base() + log2(total)) * ln2);
+    return where(total == 0.0f, -infinity, (largest + log2(total)) * ln2);
   }
 
 private:
   static constexpr float smallest = 0x1p-96f; // of a unit
-  static constexpr float lowest = -0x1p24f;   // of scores that count
-  // What scores are relative to. A row that has seen no key yet has nothing, and one whose largest
-  // score is so low that its rounding would change weights has seen none.
-  Tile<float> base() const { return maximum(largest, lowest); }
+  // Of scores that count. A row that has seen no key yet has nothing to be relative to, and one
+  // whose largest score is so low that its rounding would change weights has seen none.
+  static constexpr float lowest = -0x1p24f;
   Tile<float> exponentials(const Tile<float> &scores) const {
-    auto from = expand(base(), 1);
+    auto from = expand(largest, 1);
     return exp2(unit ? fma(scores, *unit, -from) : scores - from);
   }
   Tile<float> inLog2(const Tile<float> &score) const { return unit ? score * *unit : score; }

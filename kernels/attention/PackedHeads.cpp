@@ -13,13 +13,6 @@ using namespace sectile;
 
 namespace {
 
-template <class T, int N> Tensor<T, N + 1> asOnePart(const Tensor<T, N> &tensor) {
-  std::array<std::int64_t, N + 1> extents{1}, strides{};
-  std::ranges::copy(tensor.extents(), extents.begin() + 1);
-  std::ranges::copy(tensor.strides(), strides.begin() + 1);
-  return {tensor.data(), extents, strides, tensor.memory()};
-}
-
 // Whether programs take as long as it takes to read the keys. With more queries they multiply.
 bool isReading(const Invocation &call) {
   return extentOr0(call, "Sq") <= 16 && extentOr0(call, "Sq") * groupOf(call) <= 128;

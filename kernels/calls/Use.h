@@ -79,6 +79,14 @@ Tensor<T, N> withAxes(const Tensor<T, M> &x, const std::int64_t (&extents)[N],
   return {x.data(), std::to_array(extents), std::to_array(strides), x.memory()};
 }
 
+// A tensor as one part of several that a launch may write.
+template <class T, int N> Tensor<T, N + 1> asOnePart(const Tensor<T, N> &tensor) {
+  std::array<std::int64_t, N + 1> extents{1}, strides{};
+  std::ranges::copy(tensor.extents(), extents.begin() + 1);
+  std::ranges::copy(tensor.strides(), strides.begin() + 1);
+  return {tensor.data(), extents, strides, tensor.memory()};
+}
+
 constexpr std::int64_t ceilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 } // namespace sectile

@@ -240,8 +240,8 @@ template <class T, class F, class V> struct PairGradients {
   }
 };
 
-template <class T, class F, class V> struct PackedForward {
-  void operator()(PackedForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
+template <class T, class Out, class F, class V> struct PackedForward {
+  void operator()(PackedForwardTensors<T, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const LoopConfig &config) const {
     traceForward(config, tensors,
                  {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, config.m)});
@@ -305,7 +305,7 @@ struct Launch {
   LoopConfig config;
   Arguments<Numbers> numbers;
   AnyTensor sinks = {};                         // of a forward pass
-  AnyTensor o = {}, lse = {};                   // of parts and pages
+  AnyTensor o = {}, lse = {};                   // of parts, packed sequences and pages
   AnyTensor logs = {}, delta = {}, dqSums = {}; // of gradients
   AnyTensor dk = {}, dv = {};
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
@@ -599,13 +599,19 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
        scores.learned,
        hasBlocks<V>},
       [&](Use &use, const Launch &launch) {
-        use(kernelOf<PackedForward<E, F, V>>("flash_packed_forward"), launch.grid,
-            Arguments<PackedForwardTensors<E>>{
-                use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
-                cu_seqlens_k, use.tensor<E, 3>("o"), use.tensor<float, 2>("lse"),
-                launch.sinks.as<const float, 2>(), launch.plan.as<const std::int32_t, 2>()},
-            launch.numbers, scores.operands, visibility,
-            listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k}), launch.config);
+        const auto lists = listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k});
+        const auto to = [&]<class Out>(std::type_identity<Out>) {
+          use(kernelOf<PackedForward<E, Out, F, V>>("flash_packed_forward"), launch.grid,
+              Arguments<PackedForwardTensors<E, Out>>{
+                  use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
+                  cu_seqlens_k, launch.o.as<Out, 4>(), launch.lse.as<float, 3>(),
+                  launch.sinks.as<const float, 2>(), launch.plan.as<const std::int32_t, 2>()},
+              launch.numbers, scores.operands, visibility, lists, launch.config);
+        };
+        if (launch.of == Launch::Of::all)
+          to(std::type_identity<E>());
+        else
+          to(std::type_identity<float>());
       });
   return sectile::detail::outputsOf<AttentionOutputs<E, 3>>(out);
 }

@@ -138,6 +138,8 @@ void drawSchedules(Draw &draw, Case &of, bool overlaps) {
     of.config.insert({{"persistent", 1}, {"programs", draw.number(1, 5)}});
   else if (of.form == Form::Dense && of.dropout == 0 && draw.pick(5) == 0)
     of.config.insert({{"packed", 1}, {"splits", draw.number(1, 4)}});
+  else if (of.form == Form::Packed && draw.pick(5) == 0)
+    of.config["splits"] = draw.number(1, 4);
   if (draw.pick(4) == 0)
     for (const char *prefix : {"q_", "kv_"})
       draws(of.gradientConfig, prefix);

@@ -190,6 +190,31 @@ TEST_P(Attention, OneBlockAfterAnother) {
   }
 }
 
+// Programs share a block's keys. Some have none: of short sequences, and where a row sees few.
+TEST_P(Attention, KeysInParts) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
+  std::size_t place = 0;
+  for (const AttentionFeature &feature : attentionFeatures()) {
+    if (!isAmongAThird(place++))
+      continue;
+    for (const std::int64_t parts : {2, 5}) {
+      KernelCase test{
+          "attention_varlen", {{"Hq", 4}, {"Mk", 200}}, feature.options, feature.with, "f16",
+          {{"splits", parts}}};
+      test.extents.insert(feature.extents.begin(), feature.extents.end());
+      expectRight(device, packedSound(test, {30, 0, 14, 1, 70}, {150, 9, 0, 200, 80}));
+    }
+  }
+  // What few queries take by themselves.
+  for (const char *dtype : {"bf16", "f32"}) {
+    const KernelCase few = packed(
+        {"attention_varlen", {{"Hq", 2}, {"Hkv", 1}}, {{"causal", "true"}}, {"sinks"}, dtype},
+        {40, 3}, {1500, 900});
+    EXPECT_GT(ownChoice(resolveCase(few), device.target()).at("splits"), 1);
+    expectRight(device, few);
+  }
+}
+
 // Every other sequence is NaN. No product of another one may see that: not even a zero times it.
 TEST_P(Attention, SequencesDoNotReadEachOther) {
   const std::vector<std::int32_t> lengths{1, 64, 0, 63, 65, 65, 3, 64, 63, 0, 1, 130, 66, 2};

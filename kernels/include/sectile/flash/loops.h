@@ -22,9 +22,10 @@ struct LoopConfig {
   int parts = 1;            // programs for dk and dv that share a group of query heads
   bool sumsQueries = false; // which add up dq as well
   int group = 1;            // heads whose queries are rows of one block
+  bool split = false;       // programs share a block of a packed sequence, each with some keys
 };
 SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, seedOffset,
-               sinks, overlap, raw, heads, persistent, pairs, parts, sumsQueries, group)
+               sinks, overlap, raw, heads, persistent, pairs, parts, sumsQueries, group, split)
 
 // A lambda of flash::scores with its operands.
 struct Modifier {
@@ -152,17 +153,18 @@ void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tens
 // without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts,
 // or forward where config.persistent one after another of those that a plan orders: row i of it has
 // the number of the sequence that comes i-th and how many blocks of config.m those before it have,
-// the row after the last how many all have.
-template <class T> struct PackedForwardTensors {
+// the row after the last how many all have. Otherwise as many programs forward share a block as
+// there are parts: each has some of the keys.
+template <class T, class Out> struct PackedForwardTensors {
   View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
   View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
-  View<T, 3> o;                                       // [Tq, Hq, Dv]
-  View<float, 2> lse;                                 // [Hq, Tq]
+  View<Out, 4> o;                                     // [parts, Tq, Hq, Dv]
+  View<float, 3> lse;                                 // [parts, Hq, Tq]
   View<const float, 2> sinks;                         // [Hq, R]
   View<const std::int32_t, 2> plan;                   // [B + 1, 2]
 };
-template <class T>
-SECTILE_STRUCT(PackedForwardTensors<T>, q, k, v, queryStarts, keyStarts, o, lse, sinks, plan)
+template <class T, class Out>
+SECTILE_STRUCT((PackedForwardTensors<T, Out>), q, k, v, queryStarts, keyStarts, o, lse, sinks, plan)
 template <class T>
 struct PackedBackwardTensors {
   View<const T, 3> q, k, v;
@@ -173,8 +175,8 @@ struct PackedBackwardTensors {
 template <class T>
 SECTILE_STRUCT(PackedBackwardTensors<T>, q, k, v, queryStarts, keyStarts, dO, logs, delta)
 
-template <class T>
-void traceForward(const LoopConfig &config, const PackedForwardTensors<T> &tensors,
+template <class T, class Out>
+void traceForward(const LoopConfig &config, const PackedForwardTensors<T, Out> &tensors,
                   const ScoreRules &rules);
 template <class T>
 void traceQueryGradients(const LoopConfig &config, const PackedBackwardTensors<T> &tensors,
