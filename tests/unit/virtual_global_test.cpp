@@ -343,7 +343,10 @@ end:
     clean.expectClean(count, y);
     Runner racy = runnerOf(text("", barrier), {.blocks = 4, .hostThreads = hostThreads});
     count = racy.upload(std::vector<int>{0}), y = racy.allocate<int>(256);
-    racy.expectFinding(FindingKind::GlobalRace, 12, count, y);
+    // Which of the two is the second one is decided by the host's threads.
+    const Finding race =
+        racy.expectFinding(FindingKind::GlobalRace, hostThreads == 1 ? 12 : 0, count, y);
+    EXPECT_THAT(race.line, testing::AnyOf(10, 12)) << race.text();
   }
 }
 

@@ -334,7 +334,8 @@ template <class V>
 Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V> &visibility,
                               std::initializer_list<Tensor<const std::int32_t, 1>> starts = {}) {
   if constexpr (hasBlocks<V>) {
-    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::queries,
+    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::parts ||
+                           launch.of == Launch::Of::queries,
                packed = starts.size() > 0;
     const std::int64_t heads = use.extent("Hq"), queries = use.extent(packed ? "Tq" : "Sq"),
                        keys = use.extent(packed ? "Tk" : "Sk"), m = launch.config.m,
