@@ -21,8 +21,8 @@ static VirtualSpeed measure(const Device &device, const char *name,
   {
     runtime::VirtualDevice::WatchLaunches watch(
         [&](const runtime::LoadedKernel &, const vgpu::Counters &counters) {
-          speed.blocks = counters.blocks;
-          speed.mma = counters.mma;
+          speed.blocks += counters.blocks;
+          speed.mma += counters.mma;
         });
     launchKernel(call, config, memory, device.stream());
     device.synchronize();
