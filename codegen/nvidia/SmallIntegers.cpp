@@ -5,6 +5,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/PatternMatch.h"
+#include "llvm/IR/ValueHandle.h"
 #include "llvm/Support/KnownBits.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include <optional>
@@ -245,16 +246,23 @@ void pairUp(InsertElementInst &last, bool hasBfloatPairs) {
 } // namespace
 
 void convertSmallIntegers(Module &module, bool hasBfloatPairs) {
+  // What is replaced takes its operands with it, which may stand anywhere.
+  const auto all = [](Function &function) {
+    SmallVector<WeakVH> handles;
+    for (Instruction &instruction : instructions(function))
+      handles.emplace_back(&instruction);
+    return handles;
+  };
   for (Function &function : module) {
-    for (Instruction &instruction : make_early_inc_range(instructions(function)))
-      if (auto *last = dyn_cast<InsertElementInst>(&instruction);
+    for (const WeakVH &each : all(function))
+      if (auto *last = dyn_cast_or_null<InsertElementInst>(each);
           last && isa<FixedVectorType>(last->getType()))
         pairUp(*last, hasBfloatPairs);
-    for (Instruction &instruction : make_early_inc_range(instructions(function)))
-      if (isa<UIToFPInst, SIToFPInst>(instruction))
-        if (Value *result = converted(cast<CastInst>(instruction))) {
-          instruction.replaceAllUsesWith(result);
-          RecursivelyDeleteTriviallyDeadInstructions(&instruction);
+    for (const WeakVH &each : all(function))
+      if (auto *cast = dyn_cast_or_null<CastInst>(each); cast && isa<UIToFPInst, SIToFPInst>(cast))
+        if (Value *result = converted(*cast)) {
+          cast->replaceAllUsesWith(result);
+          RecursivelyDeleteTriviallyDeadInstructions(cast);
         }
   }
 }
