@@ -13,11 +13,11 @@ inline constexpr float ln2 = 0.693147181f;
 
 // Scores times `unit`, which is positive, are in units of log 2 (natural ones times log2e); those
 // of hidden keys are -inf. Where scores are products without their scale, the multiplication by the
-// unit and the subtraction of the largest one are one operation for each score. That operation is
-// as exact as the largest score, as it was rounded, is one and the same for all steps.
+// unit and the subtraction of the largest one are one operation for each score. The largest one is
+// rounded where it is found, so that all steps subtract the same number.
 struct OnlineSoftmax {
   std::optional<Float> unit; // 1 where there is none
-  Tile<float> largest;       // [rows]: of the scores so far, in units of log 2, and `lowest`
+  Tile<float> largest;       // [rows]: of `lowest` and the scores so far, in units of log 2
   Tile<float> total;         // [rows]: sum of 2^(score - largest)
   Tile<float> output;        // [rows, width]: the values' sum, weighted alike
   // Where values have scales of their own: what the output is in units of, and the largest scale.

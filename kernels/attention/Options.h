@@ -195,14 +195,15 @@ template <Element T, int N> Tensor<T, N> broadcast(const Use &use, std::string_v
 }
 inline Tensor<float, 2> sinksOf(const Use &use) { return broadcast<float, 2>(use, "sinks"); }
 
+// What programs take their time for.
+enum class Work { reading, multiplying };
 // Into how many parts to split keys of `bytes` that `blocks` programs read in so many steps each,
 // if each part makes as many programs more and is `partBytes` of partial results: the most that
 // take no longer than the best number by `slack`, a part of its time.
-enum class Work { reading, multiplying }; // what programs take their time for
 std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, double partBytes,
                       double slack, const std::string &target, Work work = Work::reading);
 
-// The configuration for a call whose queries are few enough; none for others.
+// The configuration for a call whose queries are too few to fill the chip; none for others.
 std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);
 // Throws InputError with dropout, whose numbers are drawn by blocks of one head.
 void launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
