@@ -56,6 +56,12 @@ constexpr auto tilesOf16Bits = [] {
   return tiles;
 }();
 
+// Columns that become rows of the chip's instructions: 64 for each warpgroup read b the least
+// often.
+constexpr ProductTile exchangedTiles[] = {{256, 128, 8, 3}, {192, 128, 8, 3}, {128, 128, 8, 4},
+                                          {64, 128, 4, 4},  {128, 64, 4, 4},  {64, 64, 4, 6},
+                                          {64, 32, 4, 6, 2}};
+
 struct ProductChoice {
   Config fields;
   double microseconds;
@@ -65,6 +71,8 @@ ProductChoice choiceForWarpgroups(const Invocation &call, const std::string &tar
   std::span<const ProductTile> tiles = productTiles;
   if (shape.bytes == 2 && !shape.streamed)
     tiles = tilesOf16Bits;
+  else if (shape.bytes == 4 && shape.turnsB && !shape.turnsA)
+    tiles = exchangedTiles;
   // Threads store rows that are no multiple of 16 bytes, which takes as long as multiplying where a
   // program has the sums of the largest tile, in f32.
   else if (shape.bytes == 4 && shape.columns % 4 != 0)

@@ -70,9 +70,10 @@ bool sectile::isWorthCopying(const Invocation &call, const std::string &target, 
   };
   consider("M", !isSet(call, "trans_a"), shape.turnsA);
   consider("N", isSet(call, "trans_b"), shape.turnsB);
-  // Such products took 1.5 to 2 times as long on an H100, and of 8 bits 2.7 to 6 times.
+  // Such products took 1.5 to 2 times as long on an H100, and where they turn, or read words into
+  // registers, 2.3 to 6 times.
   if (byThreads)
-    lying *= bytes == 1 ? 2.5 : 1.55;
+    lying *= bytes == 1 || shape.turnsA || shape.turnsB ? 2.5 : 1.55;
   constexpr double launch = 2.5, reached = 0.75;
   const double bytesPerMicrosecond =
       machineModel(Chip::known(target)).memoryGigabytes * 1e3 * reached;

@@ -21,6 +21,7 @@ constexpr double handover = 0.1;     // of a slot, by as many as the ring has co
 constexpr double promotion = 1.9e-3; // of one sum of each thread
 constexpr double turning = 0.1;      // threads turn a step's numbers and meet
 constexpr double turned = 87e3;      // of these numbers, by one multiprocessor
+constexpr double readIntoRegisters = 221e3; // of such numbers, beside products
 constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
 constexpr double pairOfSlots = 0.02; // and each step
 constexpr double exchange = 2.5;     // programs of a stream share sums, with one other each
@@ -93,8 +94,16 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const auto turns = [&](double extent) {
     return extent * k * bytes * (1 + std::max(1.0, 128 / (extent * bytes))) / 2;
   };
-  if (shape.turnsA || shape.turnsB)
-    step += turning + ((shape.turnsA ? turns(m) : 0) + (shape.turnsB ? turns(n) : 0)) / turned;
+  // Words of one operand go to registers as they lie, which takes the chip's left one: the other
+  // way round where they are b's, if its columns are rows of warpgroups then.
+  const bool readsA = shape.turnsA && shape.bytes == 4,
+             readsB = shape.turnsB && shape.bytes == 4 && !shape.turnsA &&
+                      config.n % (warpgroupRows * config.warps / 4) == 0,
+             turnsA = shape.turnsA && !readsA, turnsB = shape.turnsB && !readsB;
+  if (turnsA || turnsB)
+    step += turning + ((turnsA ? turns(m) : 0) + (turnsB ? turns(n) : 0)) / turned;
+  if (readsA || readsB)
+    step += (readsA ? m : n) * k * bytes / readIntoRegisters;
 
   const double result = double(std::max<std::int64_t>(shape.bytes, 2));
   const double edges = prologue + (hasHalves ? halfLinesStored : 1) * m * n * result / stored;

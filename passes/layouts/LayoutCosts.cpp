@@ -225,6 +225,17 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
          planSharedAccess(shared, layout, bits, isStore, banksOf(target)).cost();
 }
 
+bool staysInRegisters(cta::AlongKOp op) {
+  OpOperand *use = nullptr;
+  for (Value tile = op; tile && tile.hasOneUse();) {
+    use = &*tile.use_begin();
+    auto permute = dyn_cast<tile::PermuteOp>(use->getOwner());
+    tile = permute ? permute.getResult() : Value();
+  }
+  return use && isa<cta::DotOp>(use->getOwner()) && use->getOperandNumber() == 0 &&
+         cta::elementBits(op.getType()) == 32;
+}
+
 // The slot that the engine fills, or the dot's buffer, by the axis of its lines.
 static Layout bufferAlong(cta::AlongKOp op, unsigned axis) {
   const RankedTensorType type = op.getType();
@@ -237,9 +248,10 @@ double LayoutCosts::ofAlongK(cta::AlongKOp op, const Layout &layout) const {
   const unsigned along = op.getAxis(), bits = cta::elementBits(op.getType());
   double cost = 0;
   for (const unsigned axis : {1 - along, along})
-    cost += planSharedAccess(bufferAlong(op, axis), layout, bits, /*isStore=*/axis == along,
-                             banksOf(target))
-                .cost();
+    if (axis != along || !staysInRegisters(op))
+      cost += planSharedAccess(bufferAlong(op, axis), layout, bits, /*isStore=*/axis == along,
+                               banksOf(target))
+                  .cost();
   return layout.numRepeats() * cost;
 }
 
@@ -260,9 +272,10 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       .Case([&](tile::ScanOp scan) { proposeForScan(scan, result); })
       .Case([&](cta::AlongKOp op) {
-        result.push_back(squaresLayout(bufferAlong(op, 1 - op.getAxis()),
-                                       bufferAlong(op, op.getAxis()), target.warpSize, warpsOf(op),
-                                       cta::elementBits(op.getType()), banksOf(target)));
+        if (!staysInRegisters(op))
+          result.push_back(squaresLayout(
+              bufferAlong(op, 1 - op.getAxis()), bufferAlong(op, op.getAxis()), target.warpSize,
+              warpsOf(op), cta::elementBits(op.getType()), banksOf(target)));
       })
       // This cannot be done in any layout.
       .Case([&](tile::JoinOp join) {

@@ -137,8 +137,10 @@ void LayoutProblem::addNodes() {
       consumer[operand] = nodes.size();
     if (auto dot = dyn_cast<cta::DotOp>(op))
       node.onlyProposals = dot.getInstruction().has_value();
-    else
-      node.onlyProposals = isa<cta::AlongKOp>(op);
+    else {
+      auto turned = dyn_cast<cta::AlongKOp>(op);
+      node.onlyProposals = turned && !staysInRegisters(turned);
+    }
     nodes.push_back(std::move(node));
   });
 }

@@ -29,7 +29,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     if (failed(target) || failed(checkBare(getOperation())))
       return signalPassFailure();
     contiguity.reset();
-    getOperation().walk([&](tile::DotOp dot) { select(dot, *target); });
+    getOperation().walk([&](tile::DotOp dot) { select(exchanged(dot, *target), *target); });
   }
 
   /// Whether there are the warps that an instruction takes and, where it reads shared memory
@@ -128,6 +128,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       case Lies::AlongK:
         break;
       case Lies::AcrossK:
+        if (takesFromRegisters(instruction, number, operand))
+          break;
         // Such a dot reads a slot as it was filled.
         if (dot->hasAttr(tile::inFlightAttr))
           return name + " does not lie along the inner dimension in its slot";
@@ -182,6 +184,75 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     return smallest;
   }
 
+  /// A matrix the other way round.
+  static Value turned(OpBuilder &builder, Value matrix) {
+    const auto type = mlir::cast<RankedTensorType>(matrix.getType());
+    const SmallVector<int64_t> shape{type.getShape()[1], type.getShape()[0]};
+    const Location loc = matrix.getLoc();
+    if (DenseElementsAttr splat; matchPattern(matrix, m_Constant(&splat)) && splat.isSplat())
+      return arith::ConstantOp::create(
+          builder, loc, splat.resizeSplat(RankedTensorType::get(shape, type.getElementType())));
+    return tile::PermuteOp::create(builder, loc, type.clone(shape), matrix,
+                                   ArrayRef<int32_t>{1, 0});
+  }
+
+  /// A loop's sums of products whose B alone lies across K are as good the other way round: the
+  /// sums of transposed operands, of which the instruction takes the left one from registers, where
+  /// words are read from shared memory whichever way they lie. The loop carries transposed sums
+  /// then. Gives the dot itself, or the one that takes its place.
+  tile::DotOp exchanged(tile::DotOp dot, const Target &target) {
+    auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
+    auto sums = dyn_cast<BlockArgument>(dot.getAcc());
+    if (!loop || !sums || sums.getOwner() != loop.getBody() || !sums.hasOneUse() ||
+        !dot->hasOneUse() || dot->hasAttr(tile::inFlightAttr) || dot.getType().getRank() != 2 ||
+        cta::elementBits(dot.getB().getType()) != 32 || howLies(dot.getA(), 1) != Lies::AlongK ||
+        howLies(dot.getB(), 0) != Lies::AcrossK)
+      return dot;
+    const unsigned number = sums.getArgNumber() - loop.getNumInductionVars();
+    OpOperand &yielded = (*loop.getYieldedValuesMutable())[number];
+    if (yielded.get() != dot.getResult())
+      return dot;
+    OpBuilder builder(dot);
+    Value a = turned(builder, dot.getB()), b = turned(builder, dot.getA());
+    Value acc = turned(builder, sums);
+    auto other =
+        tile::DotOp::create(builder, dot.getLoc(), acc.getType(), a, b, acc, dot.getPrecision());
+    std::string refusal, passedOver;
+    const MmaInstruction *instruction =
+        instructionFor(other, tile::elementType(a.getType()), tile::elementType(b.getType()),
+                       tile::elementType(acc.getType()), target, refusal, passedOver);
+    // Rows that warpgroups do not share evenly would be multiplied by warps.
+    if (!instruction || !takesFromRegisters(*instruction, 0, a) ||
+        other.getType().getDimSize(0) % (instruction->m * warpsOf(dot) / instruction->warps())) {
+      other.erase();
+      for (Value tile : {a, b, acc})
+        tile.getDefiningOp()->erase();
+      return dot;
+    }
+    yielded.set(other);
+    dot.erase();
+    acc.replaceAllUsesWith(sums);
+    acc.getDefiningOp()->erase();
+    builder.setInsertionPoint(loop);
+    OpOperand &init = loop.getInitArgsMutable()[number];
+    init.set(turned(builder, init.get()));
+    sums.setType(other.getType());
+    builder.setInsertionPointAfter(loop);
+    Value result = loop.getResult(number);
+    result.setType(other.getType());
+    Value back = turned(builder, result);
+    result.replaceAllUsesExcept(back, back.getDefiningOp());
+    return other;
+  }
+
+  /// Whether an instruction reads an operand from registers rather than shared memory where it lies
+  /// across K there: words, which need no turning among themselves.
+  static bool takesFromRegisters(const MmaInstruction &instruction, unsigned number,
+                                 Value operand) {
+    return instruction.onlyAlongK && instruction.home(number) == OperandHome::Either &&
+           cta::elementBits(operand.getType()) == 32;
+  }
+
   static Value cast(OpBuilder &builder, Location loc, Value tile, Type element) {
     auto type = mlir::cast<RankedTensorType>(tile.getType());
     if (type.getElementType() == element)
@@ -231,9 +302,13 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     DenseI32ArrayAttr instruction;
     auto alongK = [&](unsigned number, Value operand) -> Value {
       const unsigned inner = 1 - number;
-      return shape->onlyAlongK && howLies(dot->getOperand(number), inner) == Lies::AcrossK
-                 ? cta::AlongKOp::create(builder, loc, operand, inner)
-                 : operand;
+      if (!shape->onlyAlongK || howLies(dot->getOperand(number), inner) != Lies::AcrossK)
+        return operand;
+      // Beside the load, so that the slot is read in the layout of the dot's registers.
+      auto permute = operand.getDefiningOp<tile::PermuteOp>();
+      if (permute && takesFromRegisters(*shape, number, operand))
+        return turned(builder, cta::AlongKOp::create(builder, loc, permute.getSource(), 1 - inner));
+      return cta::AlongKOp::create(builder, loc, operand, inner);
     };
     if (shape) {
       a = alongK(0, a);

@@ -18,6 +18,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "passes/Kernel.h"
 #include "passes/analysis/MemoryOrder.h"
+#include "passes/analysis/Registers.h"
 #include "passes/analysis/SharedMemory.h"
 #include "passes/analysis/Warps.h"
 #include "passes/layouts/ChooseBuffer.h"
@@ -92,6 +93,17 @@ cta::ConvertLayoutOp conversionOf(Operation *store) {
   return convert && planOf(convert).kind == ConversionPlan::Kind::Scratch ? convert : nullptr;
 }
 
+/// Whether threads would store a tile as they have it by words of 4 bytes or less, as sums of
+/// transposed operands.
+bool isStoredInWords(tile::StoreBlockOp store) {
+  constexpr unsigned wordBits = 32, fewRegisters = 16;
+  const auto type = cast<RankedTensorType>(store.getValue().getType());
+  const std::optional<unsigned> dim = denseDimension(blockOf(store)->view);
+  return dim && type.getRank() == 2 && registersOf(type) >= fewRegisters &&
+         (tileLoopOf(store) || !isInLoop(store)) &&
+         cta::layoutOf(type)->contiguousPerThread(*dim) * cta::elementBits(type) <= wordBits;
+}
+
 /// The tile that a store stores, or whose lines it does, before any conversion for the sake of
 /// threads.
 Value tileOf(Operation *store) {
@@ -128,7 +140,8 @@ int64_t EngineStores::Pieces::bytes() const {
 SmallVector<Operation *> EngineStores::candidates() {
   SmallVector<Operation *> stores;
   kernel.walk([&](Operation *op) {
-    if (isa<tile::AtomicBlockOp>(op) || (isa<tile::StoreBlockOp>(op) && conversionOf(op)))
+    auto store = dyn_cast<tile::StoreBlockOp>(op);
+    if (isa<tile::AtomicBlockOp>(op) || (store && (conversionOf(op) || isStoredInWords(store))))
       stores.push_back(op);
   });
   return stores;
@@ -172,18 +185,20 @@ std::string EngineStores::whyNot(Operation *store, bool perTile) {
   return why;
 }
 
-/// A store's tile in so many pieces along the dimension of neighbours; nothing where threads do not
-/// hold equal parts of each, or where lines would be shorter than the whole tile's and than the
-/// engine's widest.
-std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsigned count) {
+/// A store's tile in so many pieces along a dimension, that of neighbours if not said; nothing
+/// where threads do not hold equal parts of each, or where lines would be shorter than the whole
+/// tile's and than the engine's widest.
+std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsigned count,
+                                                        std::optional<unsigned> along) {
   constexpr unsigned widestLineBits = 1024;
   auto type = cast<RankedTensorType>(tileOf(store).getType());
-  Pieces pieces{extentsOf(store) ? 1 : *denseDimension(blockOf(store)->view), count, {}};
+  const unsigned dim = extentsOf(store) ? 1 : *denseDimension(blockOf(store)->view);
+  Pieces pieces{dim, along.value_or(dim), count, {}};
   if (count > 1) {
-    const std::optional<Layout> part = cta::layoutOf(type)->slice(pieces.dim, count);
-    const int64_t widest = std::min<int64_t>(widestLineBits, cta::layoutOf(type)->core(pieces.dim) *
-                                                                 cta::elementBits(type));
-    if (!part || part->shape()[pieces.dim] * cta::elementBits(type) < widest)
+    const std::optional<Layout> part = cta::layoutOf(type)->slice(pieces.along, count);
+    const int64_t widest =
+        std::min<int64_t>(widestLineBits, cta::layoutOf(type)->core(dim) * cta::elementBits(type));
+    if (!part || part->shape()[dim] * cta::elementBits(type) < widest)
       return std::nullopt;
     type = RankedTensorType::get(part->shape(), type.getElementType(),
                                  cta::LayoutAttr::get(type.getContext(), *part));
@@ -199,15 +214,21 @@ std::optional<EngineStores::Pieces> EngineStores::split(Operation *store, unsign
                                                                   : std::nullopt;
 }
 
-/// All ways to split a store, that with the fewest pieces first.
+/// All ways to split a store, that with the fewest pieces first: along the dimension of neighbours,
+/// or else, where threads hold no equal parts of that, across it.
 SmallVector<EngineStores::Pieces> EngineStores::splits(Operation *store) {
   SmallVector<Pieces> all;
-  unsigned count = 1;
-  while (std::optional<Pieces> pieces = split(store, count)) {
-    all.push_back(*pieces);
-    const Layout *layout = cta::layoutOf(tileOf(store).getType());
-    count = count == 1 && layout->repeats(pieces->dim) > 1 ? unsigned(layout->repeats(pieces->dim))
-                                                           : 2 * count;
+  std::optional<Pieces> whole = split(store, 1);
+  if (!whole)
+    return all;
+  all.push_back(*whole);
+  const Layout *layout = cta::layoutOf(tileOf(store).getType());
+  for (unsigned along : {whole->dim, 1 - whole->dim}) {
+    unsigned count = layout->repeats(along) > 1 ? unsigned(layout->repeats(along)) : 2;
+    for (; std::optional<Pieces> pieces = split(store, count, along); count *= 2)
+      all.push_back(*pieces);
+    if (all.size() > 1 || extentsOf(store))
+      break;
   }
   return all;
 }
@@ -267,6 +288,8 @@ EngineStores::Plan EngineStores::plan() {
   }
   for (Operation *store : stores) {
     const bool perTile = tileLoopOf(store) && partitioned;
+    if (isInLoop(store) && !perTile && !isa<tile::AtomicBlockOp>(store) && !conversionOf(store))
+      continue;
     std::string why;
     // Rings that end with their loop have their place after it, where nobody waits for a store.
     if (isInLoop(store) && !perTile)
@@ -343,7 +366,7 @@ void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
   const Value tile = tileOf(store);
   const auto type = cast<RankedTensorType>(tile.getType());
   const SmallVector<Value> coordinates = tensor.coordinatesOf(builder, loc, block.offsets);
-  const unsigned along = coordinates.size() - type.getRank() + pieces.dim;
+  const unsigned along = coordinates.size() - type.getRank() + pieces.along;
   SmallVector<Value> buffers;
   for (unsigned i = 0; i < pieces.buffers(); ++i)
     buffers.push_back(cta::AllocOp::create(before, loc, pieces.buffer, Value(), IntegerAttr()));
@@ -368,13 +391,13 @@ void EngineStores::storePerTile(Operation *store, const Pieces &pieces) {
     const Value piece =
         pieces.count == 1
             ? tile
-            : cta::ExtractSliceOp::create(builder, loc, tile, pieces.dim, pieces.count, i);
+            : cta::ExtractSliceOp::create(builder, loc, tile, pieces.along, pieces.count, i);
     cta::LocalStoreOp::create(builder, loc, piece, buffer);
     SmallVector<Value> at = coordinates;
     if (i > 0) {
       Value offset = arith::ConstantOp::create(
           builder, loc,
-          builder.getIntegerAttr(at[along].getType(), i * pieces.buffer.getShape()[pieces.dim]));
+          builder.getIntegerAttr(at[along].getType(), i * pieces.buffer.getShape()[pieces.along]));
       at[along] = arith::AddIOp::create(builder, loc, at[along], offset);
     }
     cta::TensorStoreBlockOp::create(builder, loc, tensor.view, at, buffer, adds, extentsOf(store));

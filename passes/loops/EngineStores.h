@@ -11,8 +11,9 @@
 
 namespace sectile {
 
-/// The stores of a kernel whose tiles go through shared memory anyway, and its additions to memory
-/// whose results nobody uses. It is valid as long as the kernel does not change.
+/// The stores of a kernel whose tiles go through shared memory anyway, or that threads would make
+/// word by word, and its additions to memory whose results nobody uses. It is valid as long as the
+/// kernel does not change.
 class EngineStores {
 public:
   EngineStores(mlir::func::FuncOp kernel, const Target &target)
@@ -24,9 +25,9 @@ public:
   int64_t bytesBeside(mlir::Operation *loop, llvm::DenseSet<mlir::Operation *> without);
 
   /// A tile on its way to memory, in equal pieces side by side along one dimension. Pieces take
-  /// turns in two buffers.
+  /// turns in two buffers, whose lines lie along `dim`.
   struct Pieces {
-    unsigned dim = 0, count = 1;
+    unsigned dim = 0, along = 0, count = 1;
     cta::BufferType buffer;
     unsigned buffers() const { return std::min(count, 2u); }
     int64_t bytes() const;
@@ -51,7 +52,8 @@ private:
 
   llvm::SmallVector<mlir::Operation *> candidates();
   std::string whyNot(mlir::Operation *store, bool perTile);
-  std::optional<Pieces> split(mlir::Operation *store, unsigned count);
+  std::optional<Pieces> split(mlir::Operation *store, unsigned count,
+                              std::optional<unsigned> along = std::nullopt);
   llvm::SmallVector<Pieces> splits(mlir::Operation *store);
   std::optional<Pieces> splitToFit(mlir::Operation *store, int64_t room);
   void storePerTile(mlir::Operation *store, const Pieces &pieces);

@@ -103,7 +103,14 @@ SECTILE_INSTANTIATE_ON(AlongK, "virtual:sm_90a,virtual:sm_80");
 
 TEST_P(AlongK, Float8) { expectExact<float8_e4m3>(); }
 TEST_P(AlongK, Int8) { expectExact<std::int8_t>(); }
-TEST_P(AlongK, Float32) { expectExact<float>(); }
+TEST_P(AlongK, Float32) {
+  expectExact<float>();
+  // Rows that warpgroups share evenly the other way round, and such that they do not.
+  expectExact<float>({.m = 256, .n = 128, .k = 32, .tiles = 1}, 300, 200, 80);
+  expectExact<float>({.m = 192, .n = 128, .k = 32}, 192, 200, 80);
+  expectExact<float>({.m = 128, .n = 192, .k = 32}, 130, 192, 80);
+  expectExact<float>({.m = 16, .n = 64, .k = 64, .warps = 4}, 16, 100, 150);
+}
 
 /// Channels of the kernel's own, of which both operands lie across K.
 Kernel ringed{"along_k_ring", [](View<const std::int8_t, 2> a, View<const std::int8_t, 2> b,
@@ -150,6 +157,72 @@ TEST_P(AlongK, WordsGoBothWays) {
   EXPECT_THAT(code, HasSubstr("wgmma.mma_async"));
   EXPECT_THAT(code, Not(HasSubstr("st.shared.b8")));
   EXPECT_THAT(code, Not(HasSubstr("ld.shared.b8")));
+}
+
+// Words go to registers as they lie, as the left operand: the loop's sums are those of transposed
+// operands where they are b's.
+TEST_P(AlongK, WordsAreReadIntoRegisters) {
+  auto a = device.allocate<float>(256 * 256), b = device.allocate<float>(256 * 256),
+       c = device.allocate<float>(256 * 256);
+  for (const auto &[turnsA, turnsB] : {std::pair(0, 1), std::pair(1, 0)}) {
+    const Form form{.turns_a = turnsA, .turns_b = turnsB, .m = 256, .k = 32, .tiles = 1};
+    const std::string code =
+        product<float>.emit("sm_90a", "ptx", tensor(a, {256, 256}), tensor(b, {256, 256}),
+                            tensor(c, {256, 256}), 256, form);
+    const std::string left = "[{]%r[0-9]+, %r[0-9]+, %r[0-9]+, %r[0-9]+[}]";
+    EXPECT_THAT(code, testing::ContainsRegex("wgmma.mma_async.sync.aligned.m64n" +
+                                             std::string(turnsB ? "256" : "128") +
+                                             "k8.f32.tf32.tf32 .*, " + left + ", %rd"));
+  }
+}
+
+/// Sums that begin as other numbers, two of them in a loop, and one that the loop also reads.
+Kernel several{"along_k_several",
+               [](View<const float, 2> a, View<const float, 2> b, View<float, 2> c,
+                  View<float, 2> d, View<float, 2> least, Int depth, const Form &form) {
+                 auto first = c.tile(form.m, form.n).load(0, 0),
+                      second = zeros<float>(form.m, form.n), lowest = first;
+                 for (auto k : range(0, cdiv(depth, form.k))) {
+                   auto left = a.tile(form.m, form.k).load(0, k);
+                   auto right = b.tile(form.k, form.n).load(k, 0);
+                   first = dot(left, right, first);
+                   lowest = minimum(lowest, second);
+                   second = dot(left * 2, right, second);
+                 }
+                 c.tile(form.m, form.n).store(0, 0, first);
+                 d.tile(form.m, form.n).store(0, 0, second);
+                 least.tile(form.m, form.n).store(0, 0, lowest);
+               }};
+
+TEST_P(AlongK, SumsThatLoopsReadOrBeginWith) {
+  constexpr int m = 128, n = 64, k = 96;
+  const Form form{.m = m, .n = n, .k = 32, .warps = 4};
+  auto number = [](int i) { return float(i * 7919 % 9 - 4); };
+  std::vector<float> a, b, c;
+  for (int i = 0; i < m * k; ++i)
+    a.push_back(number(i));
+  for (int i = 0; i < k * n; ++i)
+    b.push_back(number(i + 5));
+  for (int i = 0; i < m * n; ++i)
+    c.push_back(number(i + 3));
+  auto as = device.upload(a), bs = device.upload(b), cs = device.upload(c);
+  auto ds = device.allocate<float>(m * n), leasts = device.allocate<float>(m * n);
+  several.launch(device.stream(), 1, tensor(as, {m, k}), tensor(bs, {k, n}), tensor(cs, {m, n}),
+                 tensor(ds, {m, n}), tensor(leasts, {m, n}), k, form);
+  const auto firsts = cs.download(), seconds = ds.download(), lowest = leasts.download();
+  int wrong = 0;
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      float sum = 0, least = c[i * n + j];
+      for (int p = 0; p < k; ++p) {
+        if (p % form.k == 0)
+          least = std::min(least, 2 * sum);
+        sum += a[i * k + p] * b[p * n + j];
+      }
+      wrong += firsts[i * n + j] != c[i * n + j] + sum || seconds[i * n + j] != 2 * sum ||
+               lowest[i * n + j] != least;
+    }
+  EXPECT_EQ(wrong, 0);
 }
 
 } // namespace

@@ -1,7 +1,8 @@
 // A loop whose b lies across K in memory: the engine copies it as it is, threads read squares of the slot and write them to
 // the buffer that the dot reads, and the slot is free once they have.
-// RUN: sectile-opt --sectile-pipeline %s 2>/dev/null | FileCheck %s
-// RUN: sectile-opt --select-mma --assign-layouts --schedule-loops --stage-operands %s 2>/dev/null | FileCheck %s --check-prefix=STAGED
+// RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>/dev/null | FileCheck %s
+// RUN: sectile-opt --split-input-file --sectile-pipeline %s 2>/dev/null | FileCheck %s --check-prefix=WORDS
+// RUN: sectile-opt --split-input-file --select-mma --assign-layouts --schedule-loops --stage-operands %s 2>/dev/null | FileCheck %s --check-prefix=STAGED
 
 module attributes {cta.target = "sm_90a"} {
 // CHECK-DAG: #[[SQUARES:.*]] = #cta.layout<"128x128, register [(0,1) (0,2) (1,0) (2,0) 
@@ -38,6 +39,44 @@ func.func @across(%x: !tile.ptr<i8> {tile.divisible = 16 : i64}, %y: !tile.ptr<i
     scf.yield %next : tensor<128x128xi32>
   } {cta.warp_specialize = true}
   tile.store_block %c[%c0, %c0], %sums : !tile.view<2xi32>, [i32, i32], tensor<128x128xi32>
+  return
+}
+}
+
+// -----
+
+// Words need no turning among themselves: threads read them into registers, as the left operand of transposed sums.
+module attributes {cta.target = "sm_90a"} {
+// WORDS-LABEL: func.func @words
+// WORDS: cta.partition
+// WORDS-COUNT-2: cta.tensor_copy
+// WORDS: scf.for {{.*}} -> (tensor<128x128xf32, #[[SUMS:.*]]>
+// WORDS: %[[READ:.*]] = cta.local_load {{.*}} -> tensor<32x128xf32,
+// WORDS-NEXT: %[[SAME:.*]] = cta.along_k %[[READ]] along 0
+// WORDS-NEXT: %[[LEFT:.*]] = tile.permute %[[SAME]]
+// WORDS-NOT: cta.alloc
+// WORDS-NOT: cta.convert_layout
+// WORDS: cta.dot %[[LEFT]], %{{.*}}, %{{.*}} by [64, 128, 8] : tensor<128x32xf32, {{.*}}>, !cta.buffer<32x128xf32,
+// WORDS: cta.tensor_store
+func.func @words(%x: !tile.ptr<f32> {tile.divisible = 16 : i64}, %y: !tile.ptr<f32> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32 {tile.divisible = 16 : i64})
+    attributes {tile.kernel, cta.warps = 8 : i32, cta.stages = 3 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c32 = arith.constant 32 : i32
+  %c128 = arith.constant 128 : i32
+  %c4096 = arith.constant 4096 : i32
+  %a = tile.make_view %x, [%c128, %n], [%c4096, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %b = tile.make_view %y, [%n, %c128], [%c128, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %c = tile.make_view %o, [%c128, %c128], [%c128, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %sums = scf.for %i = %c0 to %n step %c32 iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i32 {
+    %left = tile.load_block %a[%c0, %i] : !tile.view<2xf32>, [i32, i32] -> tensor<128x32xf32>
+    %right = tile.load_block %b[%i, %c0] : !tile.view<2xf32>, [i32, i32] -> tensor<32x128xf32>
+    %next = tile.dot %left, %right, %acc : tensor<128x32xf32>, tensor<32x128xf32>, tensor<128x128xf32>
+    scf.yield %next : tensor<128x128xf32>
+  } {cta.warp_specialize = true}
+  tile.store_block %c[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<128x128xf32>
   return
 }
 }

@@ -84,7 +84,10 @@ TEST(ProductOperandsDefaults, CopyWhereThatPays) {
   EXPECT_TRUE(copies("scaled_matmul", 8192, "f8e4m3", across));
   EXPECT_FALSE(copies("scaled_matmul", 8192, "f8e4m3", along));
   EXPECT_FALSE(copies("scaled_matmul", 8192, "f8e4m3", across, 8192, 8));
-  EXPECT_TRUE(copies("matmul", 4096, "f32", across));
+  // Words are read into registers as they lie, unless threads have to copy them.
+  EXPECT_FALSE(copies("matmul", 4096, "f32", across));
+  EXPECT_TRUE(copies("matmul", 4095, "f32", across));
+  EXPECT_TRUE(copies("matmul", 4096, "f32", {{"trans_a", "true"}, {"trans_b", "false"}}));
   EXPECT_FALSE(copies("matmul", 4096, "f32", along));
   EXPECT_TRUE(copies("matmul", 4096, "i8", across));
   EXPECT_FALSE(copies("matmul", 4096, "f32", {{"trans_b", "false"}, {"precision", "exact"}}));
