@@ -85,6 +85,9 @@ void sectile::addConvConfig(KernelSpec &spec, const std::string &part, const std
        }});
 }
 
+// Programs that share a tile's sums have so many steps each.
+static constexpr std::int64_t leastStepsOfSplit = 16;
+
 void sectile::addConvDefaults(Config &config, const Invocation &call, const std::string &target,
                               const std::string &prefix, std::int64_t pixels, std::int64_t columns,
                               std::int64_t depth) {
@@ -103,14 +106,22 @@ void sectile::addConvDefaults(Config &config, const Invocation &call, const std:
                                  : 32,
                      .warps = 4,
                      .stages = 3};
-  // A program that has a multiprocessor to itself waits for less with more warps and loads.
-  const std::int64_t tiles =
-      ConvShape(call.options).groups * ceilDiv(pixels, tile.m) * ceilDiv(columns, tile.n);
-  const bool alone = tiles <= multiprocessors(target);
-  if (target.starts_with("sm_") && matrices && tile.m == 128 &&
-      (tile.n == 128 || (tile.n == 64 && alone))) {
-    tile.warps = 8;
-    tile.stages = alone && !line ? 4 : 3;
+  const std::int64_t groups = ConvShape(call.options).groups, units = multiprocessors(target);
+  const auto tiles = [&](std::int64_t m, std::int64_t n) {
+    return groups * ceilDiv(pixels, m) * ceilDiv(columns, n);
+  };
+  // A program that has a multiprocessor to itself waits for less with more warps and loads. Where
+  // even small tiles leave some idle, and sums are too short to split, small ones wait the least,
+  // with most of a sum's loads in flight.
+  if (target.starts_with("sm_") && matrices && tile.m == 128) {
+    const bool alone = tiles(tile.m, tile.n) <= units;
+    const std::int64_t steps = call.extent("R") * call.extent("S") * ceilDiv(depth, tile.k);
+    if (line && steps < 2 * leastStepsOfSplit && tiles(64, 64) <= units)
+      tile = {.m = 64, .n = 64, .k = tile.k, .warps = 8, .stages = 6};
+    else if (tile.n == 128 || (tile.n == 64 && alone)) {
+      tile.warps = 8;
+      tile.stages = alone ? 4 : 3;
+    }
   }
   setTile(config, prefix, tile);
 }
@@ -128,9 +139,9 @@ void sectile::addConvSplits(Config &config, const Invocation &call, const std::s
                          1),
                      steps = ceilDiv(ceilDiv(call.extent("R") * call.extent("S"), classes) * depth,
                                      config["k"]);
-  constexpr std::int64_t leastSteps = 16, mostSplits = 16;
+  constexpr std::int64_t mostSplits = 16;
   config["splits"] = std::clamp<std::int64_t>(
-      std::min(multiprocessors(target) / tiles, steps / leastSteps), 1, mostSplits);
+      std::min(multiprocessors(target) / tiles, steps / leastStepsOfSplit), 1, mostSplits);
 }
 
 PixelBox sectile::pixelBox(std::int64_t pixels, std::int64_t images, std::int64_t rows,
