@@ -27,7 +27,8 @@ Config defaultsFor(const Invocation &call, const std::string &target) {
     return *packed;
   const tiles::Row &row = tiles::rowFor(tiles::Pass::forward, call, target);
   Config config = tiles::fields(row);
-  config.insert({{"persistent", row.tile.schedule == tiles::Schedule::persistent},
+  config.insert({{"persistent", row.tile.schedule == tiles::Schedule::persistent ||
+                                    row.tile.schedule == tiles::Schedule::prompt},
                  {"programs", multiprocessors(target)},
                  {"packed", 0},
                  {"splits", 1}});
@@ -48,7 +49,7 @@ bool isWorthTrying(const Invocation &call, const std::string &target, const Conf
   if (config.at("overlap") && (config.at("warps") != 8 || config.at("stages") < 2 ||
                                !hasWarpgroupUnits(target, operandType(call))))
     return false;
-  if (config.contains("persistent") && config.at("persistent") > config.at("overlap"))
+  if (config.contains("persistent") && config.at("persistent") && !config.at("overlap"))
     return false;
   return config.at("m") >= 16 * (config.at("warps") / 4) && numbers <= 160;
 }
@@ -76,7 +77,8 @@ KernelSpec sectile::blockAttentionSpec() {
       {"n", "keys of one step"},
       {"warps", "warps of one program"},
       {"stages", "steps in flight"},
-      {"overlap", "1: products run beside softmax, copies in a warp of their own", 0, 1}};
+      {"overlap",
+       "1: products run beside softmax, copies in a warp of their own; 2: the copies alone", 0, 2}};
   spec.typical = {{"B", 4},     {"Hq", 16}, {"Hkv", 16}, {"Sq", 2048},
                   {"Sk", 2048}, {"D", 64},  {"Dv", 64},  {"R", 1}};
   spec.small = {{"B", 2},   {"Hq", 2}, {"Hkv", 1}, {"Sq", 40},
@@ -96,7 +98,7 @@ KernelSpec sectile::blockAttentionSpec() {
                            {"n", {16, 32, 64, 128}},
                            {"warps", {4, 8}},
                            {"stages", {1, 2, 3}},
-                           {"overlap", {0, 1}}},
+                           {"overlap", {0, 1, 2}}},
                   .where = isWorthTrying}};
   return spec;
 }

@@ -43,33 +43,46 @@ Kernel mergeParts{
     }};
 
 struct PackedPlanConfig {
-  int block = 32;         // at least one more than there are sequences
-  int m = 128, warps = 4; // queries of a block
+  int block = 32;            // at least one more than there are sequences
+  int m = 128;               // queries of a block
+  int rows = 512, warps = 4; // of the plan, which a program writes
 };
-SECTILE_CONFIG(PackedPlanConfig, block, m, warps)
+SECTILE_CONFIG(PackedPlanConfig, block, m, rows, warps)
 
 // The plan of blockwise::PackedBlocks.
 Kernel packedPlan{
     "attention_varlen_plan",
     [](View<const std::int32_t, 1> queryStarts, View<const std::int32_t, 1> keyStarts, Int queries,
        Int keys, View<std::int32_t, 2> plan, const PackedPlanConfig &config) {
-      const Int sequences = queryStarts.extent(0) - 1;
+      const Int sequences = queryStarts.extent(0) - 1, last = plan.extent(0) - 1;
       const auto rank = arange(0, config.block);
-      const auto lengths = [](const View<const std::int32_t, 1> &starts, const Int &total,
-                              const auto &sequence, const Bool &exists) {
+      const Bool exists = rank < sequences;
+      const auto tokens = [&](const View<const std::int32_t, 1> &starts, const Int &total,
+                              const auto &sequence) {
         const auto start = [&](const auto &at) {
           return clamp(load(starts.ptr() + at * starts.stride(0), exists), 0, total);
         };
-        return maximum(start(sequence + 1) - start(sequence), 0);
+        const auto first = start(sequence);
+        return std::pair(first, maximum(start(sequence + 1) - first, 0));
       };
-      const auto [ofKeys, sequence] = sort(
-          std::tuple(where(rank < sequences, lengths(keyStarts, keys, rank, rank < sequences), -1),
-                     rank),
-          0, /*descending=*/true);
-      const auto blocks = cdiv(lengths(queryStarts, queries, sequence, rank < sequences), config.m);
-      const auto row = plan.ptr() + rank * plan.stride(0);
-      store(row, sequence, rank < sequences);
-      store(row + plan.stride(1), cumsum(blocks, 0) - blocks, rank <= sequences);
+      const auto ofKeys = tokens(keyStarts, keys, rank).second;
+      const auto sequence =
+          std::get<1>(sort(std::tuple(where(exists, ofKeys, -1), rank), 0, /*descending=*/true));
+      const auto [firstQuery, queriesOf] = tokens(queryStarts, queries, sequence);
+      const auto [firstKey, keysOf] = tokens(keyStarts, keys, sequence);
+      const auto blocks = where(exists, cdiv(queriesOf, config.m), 0);
+      const auto first = cumsum(blocks, 0) - blocks;
+      // A row's sequence is the last that begins no later.
+      const Int begin = program_id(0) * config.rows;
+      const auto row = begin + arange(0, config.rows);
+      const auto earlier = sum(cast<std::int32_t>(exists && first < begin), 0);
+      const auto at =
+          maximum(earlier + cumsum(histogram(first - begin, config.rows, exists), 0) - 1, 0);
+      const auto to = plan.ptr() + row * plan.stride(0);
+      int column = 0;
+      for (const auto &each : {sequence, first, blocks, firstQuery, queriesOf, firstKey, keysOf})
+        store(to + column++ * plan.stride(1), gather(each, at, 0), row < last);
+      store(plan.ptr() + last * plan.stride(0), sum(blocks, 0), program_id(0) == 0);
     }};
 
 // Lengths are known in the mean alone.
@@ -303,12 +316,12 @@ void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modif
     if (sequences > mostPlannedSequences)
       refuse(call, "persistent programs have ", mostPlannedSequences, " sequences at most, not ",
              sequences);
-    plan = use.workspace<std::int32_t, 2>({sequences + 1, 2});
+    plan = use.workspace<std::int32_t, 2>({blocks + 1, 7});
     // One code for few sequences, however many.
     const PackedPlanConfig config{
         .block = static_cast<int>(powerAtLeast(std::max<std::int64_t>(sequences + 1, 64))),
         .m = chosen.m};
-    use(packedPlan, 1, use.tensor<std::int32_t, 1>("cu_seqlens_q"),
+    use(packedPlan, ceilDiv(blocks + 1, config.rows), use.tensor<std::int32_t, 1>("cu_seqlens_q"),
         use.tensor<std::int32_t, 1>("cu_seqlens_k"), call.extent("Tq"), call.extent("Tk"), plan,
         config);
   }

@@ -27,6 +27,7 @@ template <class T> struct BlockOperands {
 //   threads                 softmax(i)                 softmax(i+1)
 //
 // A producer partition copies keys and values, so that the warpgroups do not wait for each other.
+// The first step multiplies zeros then: rows of few steps are not delayed.
 template <class T, class OperandsOf>
 void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, const Visits &steps,
             OperandsOf &&operandsOf, const Scores &scores, const LoopOptions &how) {
@@ -67,7 +68,9 @@ void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, cons
            return {[&, j] { return k.tile(config.n, config.width).load(j, 0); },
                    [&, j] { return v.tile(config.n, config.valueWidth).load(j, 0); }};
          },
-         scores, {.warp_specialize = config.overlap});
+         scores,
+         {.warp_specialize = config.overlap,
+          .disallow_acc_multi_buffer = config.overlap && !config.delayed});
 }
 
 // The softmax that a block's rows begin with.

@@ -154,33 +154,30 @@ void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T,
                          const ScoreRules &given) {
   const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks, plan] = tensors;
   const ScoreRules rules = seeded(config, given);
-  auto attendBlock = [&](const PackedBlock &at, const Int &head,
+  auto attendBlock = [&](const PackedSequence &own, const Int &block, const Int &head,
                          const std::optional<KeyPart> &part = {}) {
     const Int kvHead = head / rules.numbers.group;
-    const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
     const Scores scores = scoresOf<T>(config, own.of(head), rules);
     rules.visibility.require(scores.sequence);
-    attend<T>(at.block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
+    attend<T>(block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
               own.keys.of(v.fix(1, kvHead)),
               own.queries.of(o.at(part ? part->number : 0).fix(1, head)),
               own.queries.of(lse.at(part ? part->number : 0, head)), scores,
               config.sinks ? sinks.at(head) : View<const float, 1>(), part);
   };
   if (config.persistent) {
-    const PackedBlocks blocks(plan, q.extent(1), config.pairs);
+    const PackedBlocks blocks(plan, q.extent(1), q.extent(0), k.extent(0), config.pairs);
     for (auto i : range(0, blocks.size(), {.warp_specialize = config.overlap})) {
       const auto [sequence, block, head] = blocks.at(i);
-      attendBlock({sequence, block, true}, head);
+      attendBlock(sequence, block, head);
     }
   } else {
     const Int parts = o.extent(0), number = queryBlock(), head = program_id(1);
-    const auto blockAt = [&](const Int &number) {
-      return packedBlock(queryStarts, q.extent(0), config.m, number);
-    };
-    if (config.split)
-      attendBlock(blockAt(number / parts), head, KeyPart{number % parts, parts});
-    else
-      attendBlock(blockAt(number), head);
+    const PackedBlock at =
+        packedBlock(queryStarts, q.extent(0), config.m, config.split ? number / parts : number);
+    const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
+    attendBlock(own, at.block, head,
+                config.split ? std::optional(KeyPart{number % parts, parts}) : std::nullopt);
   }
 }
 

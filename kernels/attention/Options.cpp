@@ -201,7 +201,8 @@ AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers 
            .exact = numbers.exact,
            .seedOffset = numbers.drops && takes(use.call, "seed_offset"),
            .sinks = numbers.sinks,
-           .overlap = field("overlap") != 0},
+           .overlap = field("overlap") != 0,
+           .delayed = field("overlap") != 2},
           optionFlags(use, numbers)};
 }
 

@@ -22,6 +22,7 @@ constexpr unsigned options = scores | dropout;
 
 constexpr Row forward[] = {
     // A second warpgroup would leave multiprocessors idle, or compute rows in vain.
+    {warpgroups, 128, {.keysUpTo = 32, .single = true}, {64, 32, 4}},
     {warpgroups, 128, {.single = true}, {64, 64, 4}},
     {warpgroups, any, {.single = true}, {64, 32, 4}},
 
@@ -30,6 +31,7 @@ constexpr Row forward[] = {
      64,
      {.without = scores, .spread = infinite, .packed = true},
      {128, 128, 8, persistent}},
+    {warpgroups, 128, {.without = blocks, .spread = 384, .packed = true}, {128, 128, 8, prompt}},
     {warpgroups,
      128,
      {.without = blocks, .spread = infinite, .packed = true},
@@ -49,16 +51,17 @@ constexpr Row forward[] = {
     // Scores that take long.
     {warpgroups, 64, {}, {128, 128, 8, overlapped}},
 
+    // Few steps: what is put off to the next would be zeros in one of them.
+    {warpgroups, 128, {.without = blocks, .spread = 640}, {128, 128, 8, prompt}},
     // Programs wait long for their first keys, longest up to 80, where they come in lines of 32
     // bytes: two blocks share a multiprocessor.
     {warpgroups, 80, {.without = options, .keysUpTo = 1024}, {128, 64, 8}},
-    {warpgroups, 96, {.without = options, .keysUpTo = 256}, {128, 64, 8}},
     {warpgroups, 128, {.without = blocks, .spread = 2048}, {128, 128, 8, persistent}},
     // Bias and mask take the room of half the keys.
     {warpgroups, 128, {.with = blocks}, {128, 64, 8, overlapped}},
     {warpgroups, 128, {}, {128, 128, 8, overlapped}},
 
-    {warpgroups, any, {.without = blocks, .spread = 512}, {128, 64, 8, persistent}},
+    {warpgroups, any, {.without = blocks, .spread = 640}, {128, 64, 8, persistent}},
     {warpgroups, any, {}, {128, 64, 8, overlapped}},
 
     // Registers do not hold 64 keys, nor 64 rows of more than 64 elements. A warp of 32 rows reads
@@ -202,7 +205,8 @@ double keysSeen(const Situation &situation, const Invocation &call) {
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
   // Of packed sequences, many of these would be shorter than a block of two warpgroups.
-  situation.single = situation.packed && situation.queries < (narrow ? 2048 : 224);
+  situation.single = situation.packed && situation.queries < (narrow ? 2048 : 112);
+  situation.keys = keysSeen(situation, call);
   if (situation.single)
     return;
   const std::int64_t queries = situation.queries,
@@ -214,7 +218,6 @@ void lookAtBlocks(Situation &situation, const Invocation &call, const std::strin
   situation.single = queries < 1024 && (narrow || !filled || count < units);
   if (situation.single)
     return;
-  situation.keys = keysSeen(situation, call);
   // Causal blocks are as long in pairs: of any two heads of a batch, of a packed sequence.
   situation.spread = count > units &&
                      (!causal || (situation.packed ? call.extent("Hq") : heads) % 2 == 0) &&
@@ -309,7 +312,7 @@ Config fields(const Row &row, const std::string &prefix) {
           {prefix + "n", tile.n},
           {prefix + "warps", tile.warps},
           {prefix + "stages", tile.stages},
-          {prefix + "overlap", tile.schedule != plain}};
+          {prefix + "overlap", tile.schedule == prompt ? 2 : tile.schedule != plain}};
 }
 
 } // namespace sectile::tiles

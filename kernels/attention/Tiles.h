@@ -21,6 +21,7 @@ enum class Schedule {
   plain,
   overlapped, // products run beside arithmetic, and a warp of its own copies
   persistent, // so they do, and programs do one block after another
+  prompt,     // persistent, and no product is put off to the next step
   fused       // so they do, and programs for dk and dv add up dq, too
 };
 

@@ -174,11 +174,11 @@ private:
       return "its second operand is not a load of its own that may be made an iteration later";
     if (!registersHold(delayed, target))
       return "registers do not hold its operand for another one";
+    if (loop->hasAttr(hints::oneAccumulator)) {
+      schedule.hints.push_back(hints::oneAccumulator);
+      return "";
+    }
     if (!hints::asksForProducer(loop)) {
-      if (loop->hasAttr(hints::oneAccumulator)) {
-        schedule.hints.push_back(hints::oneAccumulator);
-        return "";
-      }
       auto kernel = loop->getParentOfType<func::FuncOp>();
       const SharedTiles tiles = tilesForDots(kernel, target);
       const auto loads = loadsByEngine(loop, tiles, ContiguityAnalysis(kernel), target);

@@ -123,7 +123,7 @@ std::optional<Invocation> callFor(const Entry &entry, const std::string &target,
       inputs.emplace_back(name);
     else if (with & option & ~lambda)
       assignments.emplace_back(name, "0.5");
-  for (std::int64_t length : {128, 256, 512, 1024, 2048, 4096})
+  for (std::int64_t length : {32, 128, 256, 512, 1024, 2048, 4096})
     for (std::int64_t batches : {1, 64}) {
       std::map<std::string, std::int64_t> extents{{"D", width}, {"Dv", width}};
       if (entry.row->when.packed)
@@ -164,7 +164,7 @@ std::vector<unsigned> optionsOf(const Entry &entry, const std::string &target) {
 
 /// As knownSpills has it: "attention sm_90a 64 128x160 persistent from 2048 keys bias mask".
 std::string nameOf(const Entry &entry, const std::string &target, unsigned with) {
-  constexpr const char *schedules[] = {"", " overlapped", " persistent", " fused"};
+  constexpr const char *schedules[] = {"", " overlapped", " persistent", " prompt", " fused"};
   const tiles::Tile &tile = entry.row->tile;
   std::ostringstream name;
   name << entry.launch() << (entry.wide() ? " f32 " : " ") << target << " "
@@ -192,8 +192,9 @@ std::optional<unsigned> spillsOf(const std::string &code, const Target &target) 
   return result.spillStoreBytes;
 }
 
-void expectSchedule(const std::string &ptx, const std::vector<Remark> &remarks, bool overlapped) {
-  EXPECT_EQ(ptx.find("setmaxnreg") != std::string::npos, overlapped)
+void expectSchedule(const std::string &ptx, const std::vector<Remark> &remarks, bool copies,
+                    bool overlapped) {
+  EXPECT_EQ(ptx.find("setmaxnreg") != std::string::npos, copies)
       << "whether a warp of its own copies";
   if (!overlapped)
     return;
@@ -245,7 +246,9 @@ TEST_P(AttentionTiles, AreTakenAndCompileAsPlanned) {
         }
         const std::string code = codeOf(entry, *call, chip, remarks);
         if (entry.row->units == Units::warpgroups)
-          expectSchedule(code, remarks, entry.row->tile.schedule != Schedule::plain);
+          expectSchedule(code, remarks, entry.row->tile.schedule != Schedule::plain,
+                         entry.row->tile.schedule != Schedule::plain &&
+                             entry.row->tile.schedule != Schedule::prompt);
         most = std::max(most, spillsOf(code, chip));
       }
       lacksPtxas |= !most && target.starts_with("sm_");
@@ -271,7 +274,7 @@ TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
     const runtime::RecordRemarks record(remarks);
     const std::string code = runtime::CodeAccess::emit(
         bindKernel(call, ownChoice(call, "sm_90a")).part(part), "sm_90a", "ptx");
-    expectSchedule(code, remarks, overlaps);
+    expectSchedule(code, remarks, overlaps, overlaps);
     most = std::max(most, spillsOf(code, chip));
   };
   for (const std::int64_t width : {64, 128, 256})

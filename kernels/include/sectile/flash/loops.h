@@ -15,6 +15,7 @@ struct LoopConfig {
   bool seedOffset = false;                   // of dropout, in device memory
   int sinks = 0;                             // of a head, up to the next power of two
   bool overlap = false;     // a producer partition copies, and products run beside arithmetic
+  bool delayed = true;      // those of weights in the next step, beside its softmax
   bool raw = false;         // scores are products, which are scaled where exponents are taken
   int heads = 1;            // that share the order of programs
   bool persistent = false;  // programs do one block after another
@@ -25,7 +26,8 @@ struct LoopConfig {
   bool split = false;       // programs share a block of a packed sequence, each with some keys
 };
 SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, seedOffset,
-               sinks, overlap, raw, heads, persistent, pairs, parts, sumsQueries, group, split)
+               sinks, overlap, delayed, raw, heads, persistent, pairs, parts, sumsQueries, group,
+               split)
 
 // A lambda of flash::scores with its operands.
 struct Modifier {
@@ -151,17 +153,17 @@ void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tens
 
 // Packed sequences, forward and backward. Sequence s, of B, has the tokens from starts[s] up to,
 // without it, starts[s + 1]. A program has a block of one of them, counted as packedBlocks counts,
-// or forward where config.persistent one after another of those that a plan orders: row i of it has
-// the number of the sequence that comes i-th and how many blocks of config.m those before it have,
-// the row after the last how many all have. Otherwise as many programs forward share a block as
-// there are parts: each has some of the keys.
+// or forward where config.persistent one after another of those that a plan orders. A row of it has
+// a block's sequence, the row of that sequence's first block, how many blocks of config.m it has,
+// its first query, queries, first key and keys; the last row how many rows there are before it.
+// Otherwise as many programs forward share a block as there are parts: each has some of the keys.
 template <class T, class Out> struct PackedForwardTensors {
   View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
   View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
   View<Out, 4> o;                                     // [parts, Tq, Hq, Dv]
   View<float, 3> lse;                                 // [parts, Hq, Tq]
   View<const float, 2> sinks;                         // [Hq, R]
-  View<const std::int32_t, 2> plan;                   // [B + 1, 2]
+  View<const std::int32_t, 2> plan;                   // [blocks + 1, 7]
 };
 template <class T, class Out>
 SECTILE_STRUCT((PackedForwardTensors<T, Out>), q, k, v, queryStarts, keyStarts, o, lse, sinks, plan)
