@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ggml-backend.h>
 #include <initializer_list>
 #include <mutex>
+#include <numbers>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -70,7 +74,7 @@ struct Array {
 };
 
 constexpr DLDataType float32{kDLFloat, 32, 1}, float16{kDLFloat, 16, 1}, bfloat16{kDLBfloat, 16, 1}, int32{kDLInt, 32, 1},
-    int64{kDLInt, 64, 1};
+    int64{kDLInt, 64, 1}, uint8{kDLUInt, 8, 1};
 
 bool operator==(const DLDataType &a, const DLDataType &b) { return a.code == b.code && a.bits == b.bits; }
 
@@ -375,10 +379,53 @@ void layerNorm(Work &work, const ggml_tensor &node) {
   });
 }
 
+// The name of a quantised type's format in the kernels; null for others.
+const char *formatOf(ggml_type type) {
+  switch (type) {
+  case GGML_TYPE_Q4_0: return "q4_0";
+  case GGML_TYPE_Q4_1: return "q4_1";
+  case GGML_TYPE_Q5_0: return "q5_0";
+  case GGML_TYPE_Q5_1: return "q5_1";
+  case GGML_TYPE_Q8_0: return "q8_0";
+  case GGML_TYPE_Q4_K: return "q4_k";
+  case GGML_TYPE_Q5_K: return "q5_k";
+  case GGML_TYPE_Q6_K: return "q6_k";
+  default: return nullptr;
+  }
+}
+
+// The bytes of quantised rows.
+Array bytesOf(const ggml_tensor *tensor) {
+  Array array{.data = tensor->data, .type = uint8, .rank = 4, .shape = {}, .strides = {}};
+  require(tensor->nb[0] == ggml_type_size(tensor->type), "quantised rows that are not dense");
+  for (int i = 1; i < 4; ++i) {
+    array.shape[3 - i] = tensor->ne[i];
+    array.strides[3 - i] = static_cast<int64_t>(tensor->nb[i]);
+  }
+  array.shape[3] = static_cast<int64_t>(ggml_row_size(tensor->type, tensor->ne[0]));
+  array.strides[3] = 1;
+  return array;
+}
+
+// A tensor as numbers: quantised ones are decoded into scratch memory.
+Array numbersOf(Work &work, const ggml_tensor *tensor, DLDataType type = float16) {
+  require(tensor, "a tensor is missing");
+  const char *format = formatOf(tensor->type);
+  if (!format)
+    return arrayOf(tensor);
+  const Array bytes = bytesOf(tensor);
+  Array shape = bytes;
+  shape.shape[3] = tensor->ne[0];
+  const Array y = work.scratch(type, shape);
+  work.call("ggml_decode", {&bytes, &y, &y}, {text("format", format)});
+  return y;
+}
+
 // dst[i, n, m] = sum over k of src0[i', m, k] src1[i, n, k], with as many i for each i' as src1 has more matrices.
 void matMul(Work &work, const ggml_tensor &node) {
   const Array c = arrayOf(&node);
-  Array b = arrayOf(node.src[0]), a = arrayOf(node.src[1]);
+  const Array b = numbersOf(work, node.src[0]);
+  Array a = arrayOf(node.src[1]);
   require(c.type == float32, "a product of another type than f32");
   // Operands of one type, that of the weights: f16 and bf16 have products of their own.
   a = converted(work, a, b.type);
@@ -406,6 +453,121 @@ void matMul(Work &work, const ggml_tensor &node) {
       }
     }
   }
+}
+
+// The bases of ALiBi's slopes for so many heads.
+struct Slopes {
+  int64_t heads; // how many heads have the first base
+  double base, between;
+
+  Slopes(int64_t all, double most) : heads(1) {
+    while (heads * 2 <= all)
+      heads *= 2;
+    base = std::exp2(-most / static_cast<double>(heads));
+    between = std::exp2(-most / 2 / static_cast<double>(heads));
+  }
+};
+
+void softMax(Work &work, const ggml_tensor &node) {
+  const Array x = arrayOf(node.src[0]), y = arrayOf(&node);
+  const float scale = parameter(node, 0), most = parameter(node, 1);
+  if (!node.src[1] && !node.src[2] && scale == 1)
+    return overRows(x, y, [&](const Array &from, const Array &to) { work.call("softmax", {&from, &to}); });
+  std::optional<Array> mask, sinks;
+  if (node.src[1]) {
+    mask = arrayOf(node.src[1]).part(2, 0, x.shape[2]); // it may have more rows
+    require(x.shape[0] % mask->shape[0] == 0 && x.shape[1] % mask->shape[1] == 0, "a mask for other heads");
+  }
+  if (node.src[2])
+    sinks = arrayOf(node.src[2]).at(0).at(0).at(0);
+  const Slopes slopes(x.shape[1], most);
+  work.call("ggml_softmax", {&x, mask ? &*mask : nullptr, sinks ? &*sinks : nullptr, &y},
+            {number("scale", scale), number("slope", slopes.base), number("slope_between", slopes.between),
+             integer("heads", mask && most > 0 ? slopes.heads : 0)});
+}
+
+void flashAttention(Work &work, const ggml_tensor &node) {
+  // The keys' type is that of all products; queries of llama.cpp are f32 beside keys of f16.
+  Array k = numbersOf(work, node.src[1]);
+  const Array q = converted(work, arrayOf(node.src[0]), k.type), v = converted(work, numbersOf(work, node.src[2]), k.type);
+  const Array result = arrayOf(&node).permuted({0, 2, 1, 3});
+  const float most = parameter(node, 1);
+  std::optional<Array> bias, sinks;
+  if (node.src[3]) {
+    bias = converted(work, arrayOf(node.src[3]).part(2, 0, q.shape[2]), k.type);
+    if (most > 0) {
+      const Slopes slopes(q.shape[1], most);
+      Array shape = *bias;
+      shape.shape[1] = q.shape[1];
+      const Array sloped = work.scratch(k.type, shape);
+      work.call("ggml_alibi", {&*bias, &sloped, &sloped},
+                {number("slope", slopes.base), number("slope_between", slopes.between), integer("heads", slopes.heads)});
+      bias = sloped;
+    }
+  }
+  if (node.src[4]) {
+    sinks = arrayOf(node.src[4]).at(0).at(0).permuted({1, 0}); // a score for each head
+    sinks->rank = 2;
+  }
+  const Array o = result.type == k.type ? result : work.scratch(k.type, result), lse = forRows(work, result);
+  work.call("attention",
+            {&q, &k, &v, bias ? &*bias : nullptr, nullptr, sinks ? &*sinks : nullptr, nullptr, &o, &lse},
+            {number("scale", parameter(node, 0)), number("softcap", parameter(node, 2))});
+  if (o.type != result.type)
+    map(work, o, result, "copy");
+}
+
+// A pair's number at which its wavelength is so many turns over the original context, as in YaRN.
+double pairOfTurns(int dims, int context, double turns, double base) {
+  return dims * std::log(context / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+}
+
+template <bool isForward> void rope(Work &work, const ggml_tensor &node) {
+  const Array x = arrayOf(node.src[0]), y = arrayOf(&node), positions = arrayOf(node.src[1]).at(0).at(0).at(0);
+  std::optional<Array> factors;
+  if (node.src[2])
+    factors = arrayOf(node.src[2]).at(0).at(0).at(0);
+  const int32_t *parameters = node.op_params;
+  const int dims = parameters[1], mode = parameters[2], context = parameters[4];
+  const double base = parameter(node, 5), scale = parameter(node, 6), mix = parameter(node, 7);
+  double magnitude = parameter(node, 8), low = 0, high = 0;
+  if (mix != 0) {
+    // Infinite without a context or turns; an option is finite, and this is as far as any pair.
+    const auto pairOf = [&](double turns) { return std::clamp(pairOfTurns(dims, context, turns, base), -1e6, 1e6); };
+    low = std::max(0.0, std::floor(pairOf(parameter(node, 9))));
+    high = std::min(dims - 1.0, std::ceil(pairOf(parameter(node, 10))));
+    magnitude *= 1 + 0.1 * std::log(1 / scale);
+  }
+  const char *kind = mode == GGML_ROPE_TYPE_NORMAL   ? "normal"
+                     : mode == GGML_ROPE_TYPE_NEOX   ? "neox"
+                     : mode == GGML_ROPE_TYPE_MROPE  ? "mrope"
+                     : mode == GGML_ROPE_TYPE_IMROPE ? "imrope"
+                     : mode == GGML_ROPE_TYPE_VISION ? "vision"
+                                                     : nullptr;
+  require(kind, "another kind of rotation");
+  work.call("ggml_rope", {&x, &positions, factors ? &*factors : nullptr, &y},
+            {text("kind", kind), integer("dims", dims), integer("first", parameters[15]), integer("time", parameters[11]),
+             integer("height", parameters[12]), integer("width", parameters[13]), integer("other", parameters[14]),
+             number("base", base), number("scale", scale), number("low", low), number("high", high), number("mix", mix),
+             number("magnitude", magnitude), number("sign", isForward ? 1 : -1)});
+}
+
+void getRows(Work &work, const ggml_tensor &node) {
+  const char *format = formatOf(node.src[0]->type);
+  const Array table = format ? bytesOf(node.src[0]) : arrayOf(node.src[0]), indices = arrayOf(node.src[1]).at(0),
+              y = arrayOf(&node);
+  if (table.type == y.type && table.type == float32 && table.shape[0] * table.shape[1] == 1) {
+    const Array rows = table.at(0).at(0), numbers = indices.at(0).at(0), result = y.at(0).at(0);
+    return work.call("embedding", {&rows, &numbers, &result});
+  }
+  work.call("ggml_get_rows", {&table, &indices, &y, &y}, {text("format", format ? format : "plain")});
+}
+
+void setRows(Work &work, const ggml_tensor &node) {
+  const Array x = arrayOf(node.src[0]), indices = arrayOf(node.src[1]).at(0), y = arrayOf(&node);
+  require(indices.shape[0] && indices.shape[1] && x.shape[0] % indices.shape[0] == 0 && x.shape[1] % indices.shape[1] == 0,
+          "numbers for other rows");
+  work.call("ggml_set_rows", {&x, &indices, &y, &y});
 }
 
 constexpr char scaleName[] = "scale", clampName[] = "clamp", leakyName[] = "leaky_relu", sqrName[] = "sqr", sqrtName[] = "sqrt",
@@ -444,6 +606,12 @@ Translation translationOf(ggml_op operation) {
   case GGML_OP_NORM: return layerNorm;
   case GGML_OP_RMS_NORM: return rmsNorm;
   case GGML_OP_MUL_MAT: return matMul;
+  case GGML_OP_SOFT_MAX: return softMax;
+  case GGML_OP_FLASH_ATTN_EXT: return flashAttention;
+  case GGML_OP_ROPE: return rope<true>;
+  case GGML_OP_ROPE_BACK: return rope<false>;
+  case GGML_OP_GET_ROWS: return getRows;
+  case GGML_OP_SET_ROWS: return setRows;
   default: return nullptr;
   }
 }
@@ -458,7 +626,11 @@ bool ggml_sectile::supports(sectile_device *device, const ggml_tensor &node) {
     Work work(device, nullptr);
     translation(work, node);
     return true;
-  } catch (const std::exception &) {
+  } catch (const std::exception &error) {
+    // What a model's layers run into is of interest once; a scheduler asks again and again.
+    static const bool explains = std::getenv("SECTILE_GGML_EXPLAIN");
+    if (explains)
+      std::fprintf(stderr, "Sectile: %s is refused: %s\n", ggml_op_desc(&node), error.what());
     return false;
   }
 }
