@@ -179,6 +179,16 @@ template <class Config> sc::Grid tiled(Config &config, const sc::Shape &extents,
   return sc::cdiv(rows, config.rows) * sc::cdiv(extents[3], config.columns);
 }
 
+// Blocks of rows, of which a program has one.
+template <class Config> Config rowConfig(std::int64_t length) {
+  Config config;
+  config.block = 32;
+  while (config.block < 4096 && config.block < length)
+    config.block *= 2;
+  config.warps = config.block <= 256 ? 1 : 4;
+  return config;
+}
+
 void setExtents(sc::KernelSpec &spec) {
   for (const sc::ArgumentSpec &argument : spec.arguments)
     for (const std::string &axis : argument.axes) {
@@ -191,7 +201,7 @@ sc::KernelSpec describeMap() {
   sc::KernelSpec spec;
   spec.name = "ggml_map";
   spec.summary = "y = f(x), element by element; x is repeated where it is smaller";
-  spec.add_arguments({{"x: [I, J, K, L] f32|f16|bf16|i32", "extents that divide those of y"},
+  spec.add_arguments({{"x: [I, J, K, L] f32|f16|bf16|i32|i64", "extents that divide those of y"},
                       {"like: [D, C, B, A] f32|f16|bf16|i32", "y's own memory, which says what y is"},
                       {"-> y: [D, C, B, A] like like over like, x", "the function's values"}});
   spec.add_options({{functions, "the function"}, {"a: number = 0", "its first number"}, {"b: number = 0", "its second"}});
@@ -201,7 +211,7 @@ sc::KernelSpec describeMap() {
     auto config = use.config_as<MapConfig>();
     const auto grid = tiled(config, use.call.tensor("y").shape);
     config.repeats = use.call.tensor("x").shape != use.call.tensor("y").shape;
-    sc::for_dtype<float, sc::half, sc::bfloat16, std::int32_t>(use.call.dtype("x"), [&]<class X>(X) {
+    sc::for_dtype<float, sc::half, sc::bfloat16, std::int32_t, std::int64_t>(use.call.dtype("x"), [&]<class X>(X) {
       sc::for_dtype<float, sc::half, sc::bfloat16, std::int32_t>(
           use.call.dtype("y"), [&]<class Y>(Y) { use(map<X, Y>, grid, config); });
     });
@@ -294,8 +304,11 @@ sc::Kernel softmax{
         most = now;
       }
       auto to = a.y.at(i, j, k).tile(config.block);
-      for (auto block : sc::range(0, blocks))
-        to.store(block, sc::exp(scores(block) - most) / total);
+      for (auto block : sc::range(0, blocks)) {
+        auto s = scores(block);
+        sc::barrier(); // y may be x, whose elements other threads read
+        to.store(block, sc::exp(s - most) / total);
+      }
     }};
 
 sc::KernelSpec describeSoftmax() {
@@ -313,15 +326,54 @@ sc::KernelSpec describeSoftmax() {
   setExtents(spec);
   spec.defaults = [](const sc::Invocation &, const std::string &) { return sc::ConfigValues{}; };
   spec.apply = [](sc::Use &use) {
-    SoftmaxConfig config{.masked = use.has("mask"),
-                         .sloped = use.call.options.integer("heads") != 0,
-                         .sinks = use.has("sinks")};
-    config.block = 32;
-    while (config.block < 4096 && config.block < use.extent("A"))
-      config.block *= 2;
-    config.warps = config.block <= 256 ? 1 : 4;
+    auto config = rowConfig<SoftmaxConfig>(use.extent("A"));
+    config.masked = use.has("mask");
+    config.sloped = use.call.options.integer("heads") != 0;
+    config.sinks = use.has("sinks");
     const auto grid = use.extent("D") * use.extent("C") * use.extent("B");
     sc::for_dtype<float, sc::half>(use.call.dtype("mask"), [&]<class M>(M) { use(softmax<M>, grid, config); });
+  };
+  return spec;
+}
+
+struct L2Arguments {
+  sc::View<const float, 4> x;
+  sc::View<float, 4> y;
+  sc::Float eps;
+};
+SECTILE_STRUCT(L2Arguments, x, y, eps)
+
+struct L2Config {
+  int block = 1024, warps = 4;
+};
+SECTILE_CONFIG(L2Config, block, warps)
+
+sc::Kernel l2Norm{"ggml_l2_norm", [](const L2Arguments &a, const L2Config &config) {
+                    auto k = sc::program_id(0) % a.x.extent(2), j = sc::program_id(0) / a.x.extent(2) % a.x.extent(1),
+                         i = sc::program_id(0) / a.x.extent(2) / a.x.extent(1);
+                    auto from = a.x.at(i, j, k).tile(config.block);
+                    auto to = a.y.at(i, j, k).tile(config.block);
+                    sc::Float total = 0;
+                    for (auto block : sc::range(0, sc::cdiv(a.x.extent(3), config.block))) {
+                      auto x = from.load(block);
+                      total += sc::sum(x * x, 0);
+                    }
+                    auto length = sc::maximum(sc::sqrt(total), a.eps);
+                    for (auto block : sc::range(0, sc::cdiv(a.x.extent(3), config.block)))
+                      to.store(block, from.load(block) / length);
+                  }};
+
+sc::KernelSpec describeL2Norm() {
+  sc::KernelSpec spec;
+  spec.name = "ggml_l2_norm";
+  spec.summary = "y = x / max(|x|, eps) along the last axis";
+  spec.add_arguments({{"x: [D, C, B, A] f32"}, {"-> y: [D, C, B, A] f32"}});
+  spec.add_options({{"eps: number = 1e-6", "the least length"}});
+  setExtents(spec);
+  spec.defaults = [](const sc::Invocation &, const std::string &) { return sc::ConfigValues{}; };
+  spec.apply = [](sc::Use &use) {
+    const auto config = rowConfig<L2Config>(use.extent("A"));
+    use(l2Norm, use.extent("D") * use.extent("C") * use.extent("B"), config);
   };
   return spec;
 }
@@ -669,7 +721,7 @@ sc::KernelSpec describeSetRows() {
 } // namespace
 
 void sectile_register_kernels() {
-  for (sc::KernelSpec spec : {describeMap(), describePair(), describeSoftmax(), describeAlibi(), describeRope(), describeGetRows(),
+  for (sc::KernelSpec spec : {describeMap(), describePair(), describeSoftmax(), describeAlibi(), describeL2Norm(), describeRope(), describeGetRows(),
                               describeDecode(), describeSetRows()})
     sc::register_kernel(std::move(spec), "ggml");
 }

@@ -1,236 +1,19 @@
-// A table of functions that say a node of ggml's in calls of Sectile's operations. The same function checks and runs:
-// a check asks sectile_op_infer() whether each call can be, a run makes the calls.
+// A table of functions that say a node of ggml's in calls of Sectile's operations. The same function checks and runs: a
+// check asks sectile_op_infer() whether each call can be, a run makes the calls.
 #include "Operations.h"
-#include <algorithm>
-#include <array>
+#include "Calls.h"
 #include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <ggml-backend.h>
-#include <initializer_list>
-#include <mutex>
 #include <numbers>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
-#include <vector>
+
+using namespace ggml_sectile;
 
 namespace {
-
-constexpr int maxAxes = 6;
-
-struct Refused : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void require(bool condition, const char *what) {
-  if (!condition)
-    throw Refused(what);
-}
-
-// A tensor as Sectile counts its axes: the last one first.
-struct Array {
-  void *data = nullptr;
-  DLDataType type{};
-  int rank = 0;
-  std::array<int64_t, maxAxes> shape{}, strides{}; // in elements
-
-  int64_t elements() const {
-    int64_t count = 1;
-    for (int i = 0; i < rank; ++i)
-      count *= shape[i];
-    return count;
-  }
-  size_t bytes() const { return type.bits / 8; }
-  // One place along the first axis.
-  Array at(int64_t index) const {
-    Array part = *this;
-    part.data = static_cast<char *>(data) + index * strides[0] * static_cast<int64_t>(bytes());
-    std::copy(shape.begin() + 1, shape.end(), part.shape.begin());
-    std::copy(strides.begin() + 1, strides.end(), part.strides.begin());
-    --part.rank;
-    return part;
-  }
-  Array permuted(std::initializer_list<int> axes) const {
-    Array result = *this;
-    int to = 0;
-    for (int from : axes) {
-      result.shape[to] = shape[from];
-      result.strides[to++] = strides[from];
-    }
-    return result;
-  }
-  // `count` elements along an axis, from `begin` on.
-  Array part(int axis, int64_t begin, int64_t count) const {
-    Array result = *this;
-    result.data = static_cast<char *>(data) + begin * strides[axis] * static_cast<int64_t>(bytes());
-    result.shape[axis] = count;
-    return result;
-  }
-  bool sameShape(const Array &other) const { return rank == other.rank && std::equal(shape.begin(), shape.begin() + rank, other.shape.begin()); }
-};
-
-constexpr DLDataType float32{kDLFloat, 32, 1}, float16{kDLFloat, 16, 1}, bfloat16{kDLBfloat, 16, 1}, int32{kDLInt, 32, 1},
-    int64{kDLInt, 64, 1}, uint8{kDLUInt, 8, 1};
-
-bool operator==(const DLDataType &a, const DLDataType &b) { return a.code == b.code && a.bits == b.bits; }
-
-DLDataType typeOf(ggml_type type) {
-  switch (type) {
-  case GGML_TYPE_F32: return float32;
-  case GGML_TYPE_F16: return float16;
-  case GGML_TYPE_BF16: return bfloat16;
-  case GGML_TYPE_I32: return int32;
-  case GGML_TYPE_I64: return int64;
-  default: throw Refused("a type that Sectile does not have");
-  }
-}
-
-Array arrayOf(const ggml_tensor *tensor) {
-  require(tensor, "a tensor is missing");
-  Array array{.data = tensor->data, .type = typeOf(tensor->type), .rank = 4, .shape = {}, .strides = {}};
-  for (int i = 0; i < 4; ++i) {
-    array.shape[3 - i] = tensor->ne[i];
-    require(tensor->nb[i] % array.bytes() == 0, "a step between elements that is no multiple of their size");
-    array.strides[3 - i] = static_cast<int64_t>(tensor->nb[i] / array.bytes());
-  }
-  return array;
-}
-
-// Of the shape of another one, in memory that is there or not yet.
-Array dense(DLDataType type, const Array &like, void *data = nullptr) {
-  Array array{.data = data, .type = type, .rank = like.rank, .shape = like.shape, .strides = {}};
-  for (int64_t i = array.rank, step = 1; i-- > 0; step *= array.shape[i])
-    array.strides[i] = step;
-  return array;
-}
-
-sectile_option number(const char *name, double value) { return {name, SECTILE_DOUBLE, {.d = value}}; }
-sectile_option text(const char *name, const char *value) { return {name, SECTILE_TEXT, {.text = value}}; }
-sectile_option integer(const char *name, int64_t value) { return {name, SECTILE_INT64, {.i = value}}; }
-
-// The calls of one node, checked or run.
-class Work {
-public:
-  // Without a stream: only checks.
-  Work(sectile_device *device, sectile_stream *stream) : device(device), stream(stream) {
-    sectile_device_info_t info{};
-    info.size = sizeof info;
-    expect(sectile_device_info(device, &info));
-    place = info.dlpack;
-  }
-  ~Work() {
-    for (void *memory : scratches)
-      sectile_free(device, memory);
-  }
-  Work(const Work &) = delete;
-  Work &operator=(const Work &) = delete;
-
-  // Memory until the work of this node is done.
-  Array scratch(DLDataType type, const Array &like) {
-    Array array = dense(type, like);
-    if (stream) {
-      expect(sectile_alloc(device, static_cast<size_t>(array.elements()) * array.bytes(), &array.data));
-      scratches.push_back(array.data);
-    }
-    return array;
-  }
-
-  // Inputs, then outputs; null for an input that is left out.
-  void call(const char *name, std::initializer_list<const Array *> arguments,
-            std::initializer_list<sectile_option> options = {}) {
-    const sectile_op *operation = find(name);
-    std::array<DLTensor, 16> tensors{};
-    std::array<DLTensor *, 16> given{};
-    std::array<std::array<int64_t, maxAxes>, 16> shapes{}, strides{};
-    size_t count = 0;
-    for (const Array *array : arguments) {
-      if (array) {
-        shapes[count] = array->shape;
-        strides[count] = array->strides;
-        tensors[count] = {.data = array->data, .device = place, .ndim = array->rank, .dtype = array->type,
-                          .shape = shapes[count].data(), .strides = strides[count].data(), .byte_offset = 0};
-        given[count] = &tensors[count];
-      }
-      ++count;
-    }
-    if (stream) {
-      expect(sectile_op_run(operation, stream, given.data(), count, options.begin(), options.size()));
-      return;
-    }
-    if (sectile_op_infer(operation, given.data(), count, options.begin(), options.size()) != SECTILE_OK)
-      throw Refused(sectile_error());
-  }
-
-private:
-  static void expect(sectile_status status) {
-    if (status != SECTILE_OK)
-      throw std::runtime_error(sectile_error());
-  }
-  static const sectile_op *find(const char *name) {
-    static std::mutex mutex;
-    static std::unordered_map<std::string, const sectile_op *> found;
-    const std::lock_guard lock(mutex);
-    const sectile_op *&operation = found[name];
-    if (!operation)
-      expect(sectile_op_find(name, &operation));
-    return operation;
-  }
-
-  sectile_device *device;
-  sectile_stream *stream;
-  DLDevice place{};
-  std::vector<void *> scratches;
-};
-
-float parameter(const ggml_tensor &node, int index) {
-  float value;
-  std::memcpy(&value, node.op_params + index, sizeof value);
-  return value;
-}
-
-// Axes that lie evenly in all of these arrays of one shape become one, from the last on; four are left. Kernels over
-// elements then have long rows.
-void merge(std::initializer_list<Array *> arrays) {
-  const Array &shape = **arrays.begin();
-  for (int axis = shape.rank - 1, last = axis; axis-- > 0;) {
-    bool even = true;
-    for (const Array *array : arrays)
-      even &= array->shape[axis] == 1 || array->shape[last] == 1 ||
-              array->strides[axis] == array->shape[last] * array->strides[last];
-    if (!even) {
-      last = axis;
-      continue;
-    }
-    for (Array *array : arrays) {
-      if (array->shape[last] == 1)
-        array->strides[last] = array->strides[axis];
-      array->shape[last] *= array->shape[axis];
-      array->shape[axis] = 1;
-    }
-  }
-}
-
-// y = f(x) by the kernel of this file's own.
-void map(Work &work, Array x, Array y, const char *function, float a = 0, float b = 0) {
-  if (x.sameShape(y))
-    merge({&x, &y});
-  work.call("ggml_map", {&x, &y, &y}, {text("kind", function), number("a", a), number("b", b)});
-}
-
-// The same numbers in another type.
-Array converted(Work &work, const Array &x, DLDataType type) {
-  if (x.type == type)
-    return x;
-  const Array y = work.scratch(type, x);
-  map(work, x, y, "copy");
-  return y;
-}
-
-// The table's functions -----------------------------------------------------------------------------------------------
 
 void copy(Work &work, const ggml_tensor &node) {
   Array x = arrayOf(node.src[0]), y = arrayOf(&node);
@@ -253,7 +36,7 @@ void unary(Work &work, const ggml_tensor &node) {
       {GGML_UNARY_OP_SOFTPLUS, "softplus"}};
   const ggml_unary_op which = ggml_get_unary_op(&node);
   Array x = arrayOf(node.src[0]), y = arrayOf(&node);
-  if (const auto found = inLibrary.find(which); found != inLibrary.end() && x.type == y.type) {
+  if (const auto found = inLibrary.find(which); found != inLibrary.end() && isSame(x.type, y.type)) {
     merge({&x, &y});
     for (int64_t i = 0; i < x.shape[0]; ++i) {
       const Array from = x.at(i), to = y.at(i);
@@ -277,8 +60,8 @@ void repeat(Work &work, const ggml_tensor &node) {
 
 // z = f(x, y), with y repeated.
 void pair(Work &work, Array x, Array y, Array z, const char *function, float a = 0, float b = 0) {
-  bool isSame = x.sameShape(z), stretches = true;
-  require(isSame, "the first operand is repeated");
+  bool stretches = true;
+  require(x.sameShape(z), "the first operand is repeated");
   for (int i = 0; i < 4; ++i) {
     stretches &= y.shape[i] == z.shape[i] || y.shape[i] == 1;
     require(y.shape[i] && z.shape[i] % y.shape[i] == 0, "an extent is no multiple of the other operand's");
@@ -290,7 +73,7 @@ void pair(Work &work, Array x, Array y, Array z, const char *function, float a =
         y.strides[i] = 0;
       }
     merge({&x, &y, &z});
-    if (!std::strcmp(function, "add") && x.type == y.type && x.type == z.type) {
+    if (!std::strcmp(function, "add") && isSame(x.type, y.type) && isSame(x.type, z.type)) {
       for (int64_t i = 0; i < z.shape[0]; ++i) {
         const Array left = x.at(i), right = y.at(i), sum = z.at(i);
         work.call("vector_add", {&left, &right, &sum});
@@ -336,35 +119,6 @@ void gated(Work &work, const ggml_tensor &node) {
   }
 }
 
-// Calls do(x, y) with as many rows at once as lie evenly in both: kernels over rows take no others.
-template <class Do> void overRows(const Array &x, const Array &y, const Do &call) {
-  const auto even = [](const Array &array) {
-    for (int axis = array.rank - 2, last = axis; axis-- > 0;) {
-      if (array.shape[last] == 1) {
-        last = axis;
-      } else if (array.shape[axis] != 1) {
-        int64_t rows = 1;
-        for (int i = axis + 1; i <= last; ++i)
-          rows *= array.shape[i];
-        if (array.strides[axis] != rows * array.strides[last])
-          return false;
-      }
-    }
-    return true;
-  };
-  if (even(x) && even(y))
-    return call(x, y);
-  for (int64_t i = 0; i < x.shape[0]; ++i)
-    overRows(x.at(i), y.at(i), call);
-}
-
-// A number for each row.
-Array forRows(Work &work, const Array &x, DLDataType type = float32) {
-  Array result = x;
-  result.rank = x.rank - 1;
-  return work.scratch(type, result);
-}
-
 void rmsNorm(Work &work, const ggml_tensor &node) {
   overRows(arrayOf(node.src[0]), arrayOf(&node), [&](const Array &x, const Array &y) {
     const Array rstd = forRows(work, x);
@@ -379,80 +133,12 @@ void layerNorm(Work &work, const ggml_tensor &node) {
   });
 }
 
-// The name of a quantised type's format in the kernels; null for others.
-const char *formatOf(ggml_type type) {
-  switch (type) {
-  case GGML_TYPE_Q4_0: return "q4_0";
-  case GGML_TYPE_Q4_1: return "q4_1";
-  case GGML_TYPE_Q5_0: return "q5_0";
-  case GGML_TYPE_Q5_1: return "q5_1";
-  case GGML_TYPE_Q8_0: return "q8_0";
-  case GGML_TYPE_Q4_K: return "q4_k";
-  case GGML_TYPE_Q5_K: return "q5_k";
-  case GGML_TYPE_Q6_K: return "q6_k";
-  default: return nullptr;
-  }
-}
-
-// The bytes of quantised rows.
-Array bytesOf(const ggml_tensor *tensor) {
-  Array array{.data = tensor->data, .type = uint8, .rank = 4, .shape = {}, .strides = {}};
-  require(tensor->nb[0] == ggml_type_size(tensor->type), "quantised rows that are not dense");
-  for (int i = 1; i < 4; ++i) {
-    array.shape[3 - i] = tensor->ne[i];
-    array.strides[3 - i] = static_cast<int64_t>(tensor->nb[i]);
-  }
-  array.shape[3] = static_cast<int64_t>(ggml_row_size(tensor->type, tensor->ne[0]));
-  array.strides[3] = 1;
-  return array;
-}
-
-// A tensor as numbers: quantised ones are decoded into scratch memory.
-Array numbersOf(Work &work, const ggml_tensor *tensor, DLDataType type = float16) {
-  require(tensor, "a tensor is missing");
-  const char *format = formatOf(tensor->type);
-  if (!format)
-    return arrayOf(tensor);
-  const Array bytes = bytesOf(tensor);
-  Array shape = bytes;
-  shape.shape[3] = tensor->ne[0];
-  const Array y = work.scratch(type, shape);
-  work.call("ggml_decode", {&bytes, &y, &y}, {text("format", format)});
-  return y;
-}
-
-// dst[i, n, m] = sum over k of src0[i', m, k] src1[i, n, k], with as many i for each i' as src1 has more matrices.
+// dst[i, n, m] = sum over k of src0[i', m, k] src1[i, n, k], with as many i for each i' as src1 has more matrices. Both
+// are taken in the type of src0.
 void matMul(Work &work, const ggml_tensor &node) {
-  const Array c = arrayOf(&node);
-  const Array b = numbersOf(work, node.src[0]);
-  Array a = arrayOf(node.src[1]);
-  require(c.type == float32, "a product of another type than f32");
-  // Operands of one type, that of the weights: f16 and bf16 have products of their own.
-  a = converted(work, a, b.type);
-  const bool exact = node.op_params[0] == GGML_PREC_F32;
-  const int64_t more2 = a.shape[1] / b.shape[1], more3 = a.shape[0] / b.shape[0];
-  for (int64_t i = 0; i < a.shape[0]; ++i) {
-    const Array rows = a.at(i), columns = b.at(i / more3).permuted({0, 2, 1}), sums = c.at(i);
-    // Matrices that share one of src0 are `more2` in a row: one call has one of each such run.
-    const bool shared = b.shape[1] == 1;
-    for (int64_t j = 0; j < (shared ? 1 : more2); ++j) {
-      const auto every = [&](const Array &x) {
-        Array part = shared ? x : x.part(0, j, b.shape[1]);
-        if (!shared)
-          part.strides[0] *= more2;
-        return part;
-      };
-      const Array left = every(rows), sum = every(sums);
-      if (left.shape[0] == 1) {
-        const Array x = left.at(0), y = columns.at(0), z = sum.at(0);
-        work.call("matmul", {&x, &y, nullptr, nullptr, nullptr, nullptr, &z},
-                  {text("out", "f32"), text("precision", exact ? "exact" : "tf32")});
-      } else {
-        work.call("batched_matmul", {&left, &columns, nullptr, nullptr, nullptr, nullptr, &sum},
-                  {text("out", "f32"), text("precision", exact ? "exact" : "tf32")});
-      }
-    }
-  }
+  const Array b = numbersOf(work, node.src[0]), a = converted(work, arrayOf(node.src[1]), b.type), c = arrayOf(&node);
+  require(isSame(c.type, float32), "a product of another type than f32");
+  multiply(work, a, b.permuted({0, 1, 3, 2}), c, whole(node, 0) == GGML_PREC_F32);
 }
 
 // The bases of ALiBi's slopes for so many heads.
@@ -509,11 +195,11 @@ void flashAttention(Work &work, const ggml_tensor &node) {
     sinks = arrayOf(node.src[4]).at(0).at(0).permuted({1, 0}); // a score for each head
     sinks->rank = 2;
   }
-  const Array o = result.type == k.type ? result : work.scratch(k.type, result), lse = forRows(work, result);
+  const Array o = isSame(result.type, k.type) ? result : work.scratch(k.type, result), lse = forRows(work, result);
   work.call("attention",
             {&q, &k, &v, bias ? &*bias : nullptr, nullptr, sinks ? &*sinks : nullptr, nullptr, &o, &lse},
             {number("scale", parameter(node, 0)), number("softcap", parameter(node, 2))});
-  if (o.type != result.type)
+  if (!isSame(o.type, result.type))
     map(work, o, result, "copy");
 }
 
@@ -556,7 +242,7 @@ void getRows(Work &work, const ggml_tensor &node) {
   const char *format = formatOf(node.src[0]->type);
   const Array table = format ? bytesOf(node.src[0]) : arrayOf(node.src[0]), indices = arrayOf(node.src[1]).at(0),
               y = arrayOf(&node);
-  if (table.type == y.type && table.type == float32 && table.shape[0] * table.shape[1] == 1) {
+  if (isSame(table.type, y.type) && isSame(table.type, float32) && table.shape[0] * table.shape[1] == 1) {
     const Array rows = table.at(0).at(0), numbers = indices.at(0).at(0), result = y.at(0).at(0);
     return work.call("embedding", {&rows, &numbers, &result});
   }
@@ -575,8 +261,6 @@ constexpr char scaleName[] = "scale", clampName[] = "clamp", leakyName[] = "leak
                divName[] = "div";
 
 void nothing(Work &, const ggml_tensor &) {}
-
-using Translation = void (*)(Work &, const ggml_tensor &);
 
 Translation translationOf(ggml_op operation) {
   switch (operation) {
@@ -612,7 +296,7 @@ Translation translationOf(ggml_op operation) {
   case GGML_OP_ROPE_BACK: return rope<false>;
   case GGML_OP_GET_ROWS: return getRows;
   case GGML_OP_SET_ROWS: return setRows;
-  default: return nullptr;
+  default: return otherTranslation(operation);
   }
 }
 
