@@ -1,5 +1,5 @@
-// A ggml backend over sectile.h: the registry, devices, buffers and streams that ggml asks for. What a node of a graph
-// is in calls of Sectile is in Operations.h.
+// A ggml backend over sectile.h: the registry, devices, buffers and streams that ggml asks for.
+// What a node of a graph is in calls of Sectile is in Operations.h.
 #include "Operations.h"
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,8 @@ void log(ggml_log_level level, const std::string &text) {
   callback(level, ("Sectile: " + text + "\n").c_str(), user);
 }
 
-// Where ggml's interface has no way to tell of a failure, the process ends, as with ggml's own backends.
+// Where ggml's interface has no way to tell of a failure, the process ends, as with ggml's own
+// backends.
 void expect(sectile_status status, const char *what) {
   if (status != SECTILE_OK)
     GGML_ABORT("Sectile: %s: %s: %s", what, sectile_status_name(status), sectile_error());
@@ -47,7 +48,9 @@ void freeBuffer(ggml_backend_buffer_t buffer) {
 
 void *baseOf(ggml_backend_buffer_t buffer) { return buffer->context; }
 
-void *at(const ggml_tensor *tensor, size_t offset) { return static_cast<char *>(tensor->data) + offset; }
+void *at(const ggml_tensor *tensor, size_t offset) {
+  return static_cast<char *>(tensor->data) + offset;
+}
 
 void fill(ggml_backend_buffer_t buffer, void *memory, uint8_t value, size_t bytes) {
   Device &device = deviceOf(buffer);
@@ -55,16 +58,21 @@ void fill(ggml_backend_buffer_t buffer, void *memory, uint8_t value, size_t byte
   expect(sectile_stream_synchronize(device.stream), "filling memory");
 }
 
-void setMemory(ggml_backend_buffer_t buffer, ggml_tensor *tensor, uint8_t value, size_t offset, size_t bytes) {
+void setMemory(ggml_backend_buffer_t buffer, ggml_tensor *tensor, uint8_t value, size_t offset,
+               size_t bytes) {
   fill(buffer, at(tensor, offset), value, bytes);
 }
 
-void setTensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor, const void *data, size_t offset, size_t bytes) {
-  expect(sectile_copy(deviceOf(buffer).stream, at(tensor, offset), data, bytes, SECTILE_TO_DEVICE), "a copy to the device");
+void setTensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor, const void *data, size_t offset,
+               size_t bytes) {
+  expect(sectile_copy(deviceOf(buffer).stream, at(tensor, offset), data, bytes, SECTILE_TO_DEVICE),
+         "a copy to the device");
 }
 
-void getTensor(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *data, size_t offset, size_t bytes) {
-  expect(sectile_copy(deviceOf(buffer).stream, data, at(tensor, offset), bytes, SECTILE_TO_HOST), "a copy to the host");
+void getTensor(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *data, size_t offset,
+               size_t bytes) {
+  expect(sectile_copy(deviceOf(buffer).stream, data, at(tensor, offset), bytes, SECTILE_TO_HOST),
+         "a copy to the host");
 }
 
 bool copyTensor(ggml_backend_buffer_t buffer, const ggml_tensor *from, ggml_tensor *to) {
@@ -72,12 +80,15 @@ bool copyTensor(ggml_backend_buffer_t buffer, const ggml_tensor *from, ggml_tens
   if (source->buft != buffer->buft)
     return false;
   sectile_stream *stream = deviceOf(buffer).stream;
-  expect(sectile_copy(stream, to->data, from->data, ggml_nbytes(from), SECTILE_ON_DEVICE), "a copy on the device");
+  expect(sectile_copy(stream, to->data, from->data, ggml_nbytes(from), SECTILE_ON_DEVICE),
+         "a copy on the device");
   expect(sectile_stream_synchronize(stream), "a copy on the device");
   return true;
 }
 
-void clear(ggml_backend_buffer_t buffer, uint8_t value) { fill(buffer, buffer->context, value, buffer->size); }
+void clear(ggml_backend_buffer_t buffer, uint8_t value) {
+  fill(buffer, buffer->context, value, buffer->size);
+}
 
 const ggml_backend_buffer_i bufferFunctions{.free_buffer = freeBuffer,
                                             .get_base = baseOf,
@@ -91,11 +102,14 @@ const ggml_backend_buffer_i bufferFunctions{.free_buffer = freeBuffer,
                                             .clear = clear,
                                             .reset = nullptr};
 
-const char *bufferTypeName(ggml_backend_buffer_type_t type) { return deviceOf(type->device).name.c_str(); }
+const char *bufferTypeName(ggml_backend_buffer_type_t type) {
+  return deviceOf(type->device).name.c_str();
+}
 
 ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
   void *memory = nullptr;
-  if (sectile_alloc(deviceOf(type->device).handle, std::max<size_t>(bytes, 1), &memory) != SECTILE_OK) {
+  if (sectile_alloc(deviceOf(type->device).handle, std::max<size_t>(bytes, 1), &memory) !=
+      SECTILE_OK) {
     log(GGML_LOG_LEVEL_ERROR, sectile_error());
     return nullptr;
   }
@@ -107,7 +121,8 @@ size_t alignment(ggml_backend_buffer_type_t) { return 256; }
 // Backends
 
 ggml_guid *guid() {
-  static ggml_guid id{0x5e, 0xc7, 0x11, 0x1e, 0x9d, 0x02, 0x4b, 0x61, 0xa3, 0x58, 0x0f, 0x7a, 0xc4, 0x36, 0xe2, 0x90};
+  static ggml_guid id{0x5e, 0xc7, 0x11, 0x1e, 0x9d, 0x02, 0x4b, 0x61,
+                      0xa3, 0x58, 0x0f, 0x7a, 0xc4, 0x36, 0xe2, 0x90};
   return &id;
 }
 
@@ -131,7 +146,8 @@ ggml_status compute(ggml_backend_t backend, ggml_cgraph *graph) {
     try {
       ggml_sectile::run(device.handle, device.stream, *node);
     } catch (const std::exception &error) {
-      log(GGML_LOG_LEVEL_ERROR, std::string(ggml_op_desc(node)) + " (" + node->name + "): " + error.what());
+      log(GGML_LOG_LEVEL_ERROR,
+          std::string(ggml_op_desc(node)) + " (" + node->name + "): " + error.what());
       return GGML_STATUS_FAILED;
     }
   }
@@ -141,7 +157,9 @@ ggml_status compute(ggml_backend_t backend, ggml_cgraph *graph) {
 // Devices
 
 const char *deviceName(ggml_backend_dev_t device) { return deviceOf(device).name.c_str(); }
-const char *deviceDescription(ggml_backend_dev_t device) { return deviceOf(device).description.c_str(); }
+const char *deviceDescription(ggml_backend_dev_t device) {
+  return deviceOf(device).description.c_str();
+}
 
 void deviceMemory(ggml_backend_dev_t device, size_t *free, size_t *total) {
   sectile_device_info_t info{};
@@ -170,7 +188,9 @@ ggml_backend_t initBackend(ggml_backend_dev_t device, const char *) {
   return new ggml_backend{.guid = guid(), .iface = functions, .device = device, .context = nullptr};
 }
 
-ggml_backend_buffer_type_t bufferType(ggml_backend_dev_t device) { return &deviceOf(device).buffers; }
+ggml_backend_buffer_type_t bufferType(ggml_backend_dev_t device) {
+  return &deviceOf(device).buffers;
+}
 
 bool supportsOperation(ggml_backend_dev_t device, const ggml_tensor *node) {
   return ggml_sectile::supports(deviceOf(device).handle, *node);
@@ -215,8 +235,8 @@ std::unique_ptr<Device> open(const std::string &name, size_t number, ggml_backen
   return device;
 }
 
-// SECTILE_GGML_DEVICE names the devices, separated by commas; else all GPUs, as a CPU is better off without the
-// virtual ones.
+// SECTILE_GGML_DEVICE names the devices, separated by commas; else all GPUs, as a CPU is better off
+// without the virtual ones.
 std::vector<std::string> wantedDevices() {
   std::vector<std::string> names;
   if (const char *wanted = std::getenv("SECTILE_GGML_DEVICE"); wanted && *wanted) {
@@ -252,7 +272,9 @@ Registry &registry() {
 }
 
 size_t deviceCount(ggml_backend_reg_t) { return registry().devices.size(); }
-ggml_backend_dev_t deviceAt(ggml_backend_reg_t, size_t index) { return &registry().devices.at(index)->ggml; }
+ggml_backend_dev_t deviceAt(ggml_backend_reg_t, size_t index) {
+  return &registry().devices.at(index)->ggml;
+}
 
 Registry::Registry() {
   ggml.api_version = GGML_BACKEND_API_VERSION;

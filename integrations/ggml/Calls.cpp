@@ -11,12 +11,18 @@ namespace {
 
 DLDataType typeOf(ggml_type type) {
   switch (type) {
-  case GGML_TYPE_F32: return float32;
-  case GGML_TYPE_F16: return float16;
-  case GGML_TYPE_BF16: return bfloat16;
-  case GGML_TYPE_I32: return int32;
-  case GGML_TYPE_I64: return int64;
-  default: throw Refused("a type that Sectile does not have");
+  case GGML_TYPE_F32:
+    return float32;
+  case GGML_TYPE_F16:
+    return float16;
+  case GGML_TYPE_BF16:
+    return bfloat16;
+  case GGML_TYPE_I32:
+    return int32;
+  case GGML_TYPE_I64:
+    return int64;
+  default:
+    throw Refused("a type that Sectile does not have");
   }
 }
 
@@ -85,11 +91,13 @@ Array Array::part(int axis, int64_t begin, int64_t count) const {
 
 Array arrayOf(const ggml_tensor *tensor) {
   require(tensor, "a tensor is missing");
-  Array array{.data = tensor->data, .type = typeOf(tensor->type), .rank = 4, .shape = {}, .strides = {}};
+  Array array{
+      .data = tensor->data, .type = typeOf(tensor->type), .rank = 4, .shape = {}, .strides = {}};
   const auto bytes = static_cast<size_t>(array.bytesOfElement());
   for (int i = 0; i < 4; ++i) {
     array.shape[3 - i] = tensor->ne[i];
-    require(tensor->nb[i] % bytes == 0, "a step between elements that is no multiple of their size");
+    require(tensor->nb[i] % bytes == 0,
+            "a step between elements that is no multiple of their size");
     array.strides[3 - i] = static_cast<int64_t>(tensor->nb[i] / bytes);
   }
   return array;
@@ -103,7 +111,11 @@ Array dense(DLDataType type, const Array &like, void *data) {
 }
 
 Array dense(DLDataType type, std::initializer_list<int64_t> shape, void *data) {
-  Array like{.data = nullptr, .type = type, .rank = static_cast<int>(shape.size()), .shape = {}, .strides = {}};
+  Array like{.data = nullptr,
+             .type = type,
+             .rank = static_cast<int>(shape.size()),
+             .shape = {},
+             .strides = {}};
   std::copy(shape.begin(), shape.end(), like.shape.begin());
   return dense(type, like, data);
 }
@@ -123,13 +135,16 @@ Work::~Work() {
 Array Work::scratch(DLDataType type, const Array &like) {
   Array array = dense(type, like);
   if (stream) {
-    expect(sectile_alloc(device, static_cast<size_t>(array.elements() * array.bytesOfElement()), &array.data));
+    expect(sectile_alloc(device, static_cast<size_t>(array.elements() * array.bytesOfElement()),
+                         &array.data));
     scratches.push_back(array.data);
   }
   return array;
 }
 
-Array Work::scratch(DLDataType type, std::initializer_list<int64_t> shape) { return scratch(type, dense(type, shape)); }
+Array Work::scratch(DLDataType type, std::initializer_list<int64_t> shape) {
+  return scratch(type, dense(type, shape));
+}
 
 Array Work::filled(float value, int64_t count) {
   const Array array = scratch(float32, {count});
@@ -149,16 +164,31 @@ void Work::call(const char *name, std::initializer_list<const Array *> arguments
     if (array) {
       shapes[count] = array->shape;
       strides[count] = array->strides;
-      tensors[count] = {.data = array->data, .device = place, .ndim = array->rank, .dtype = array->type,
-                        .shape = shapes[count].data(), .strides = strides[count].data(), .byte_offset = 0};
+      tensors[count] = {.data = array->data,
+                        .device = place,
+                        .ndim = array->rank,
+                        .dtype = array->type,
+                        .shape = shapes[count].data(),
+                        .strides = strides[count].data(),
+                        .byte_offset = 0};
       given[count] = &tensors[count];
     }
     ++count;
   }
-  if (stream)
+  if (stream) {
     expect(sectile_op_run(operation, stream, given.data(), count, options.begin(), options.size()));
-  else if (sectile_op_infer(operation, given.data(), count, options.begin(), options.size()) != SECTILE_OK)
+    return;
+  }
+  if (sectile_op_infer(operation, given.data(), count, options.begin(), options.size()) !=
+      SECTILE_OK)
     throw Refused(sectile_error());
+  // Outputs have got the shapes that they must have.
+  for (size_t i = 0; i < count; ++i)
+    if (given[i] && !tensors[i].strides)
+      require(
+          tensors[i].ndim == arguments.begin()[i]->rank &&
+              std::equal(tensors[i].shape, tensors[i].shape + tensors[i].ndim, shapes[i].begin()),
+          "a result of another shape");
 }
 
 void merge(std::initializer_list<Array *> arrays) {
@@ -195,7 +225,8 @@ Array converted(Work &work, const Array &x, DLDataType type) {
   return y;
 }
 
-void overRows(const Array &x, const Array &y, const std::function<void(const Array &, const Array &)> &call) {
+void overRows(const Array &x, const Array &y,
+              const std::function<void(const Array &, const Array &)> &call) {
   const auto even = [](const Array &array) {
     for (int axis = array.rank - 2, last = axis; axis-- > 0;) {
       if (array.shape[last] == 1) {
@@ -244,15 +275,24 @@ void multiply(Work &work, const Array &a, const Array &b, const Array &c, bool e
 // The name of a quantised type's format in the kernels; null for others.
 const char *formatOf(ggml_type type) {
   switch (type) {
-  case GGML_TYPE_Q4_0: return "q4_0";
-  case GGML_TYPE_Q4_1: return "q4_1";
-  case GGML_TYPE_Q5_0: return "q5_0";
-  case GGML_TYPE_Q5_1: return "q5_1";
-  case GGML_TYPE_Q8_0: return "q8_0";
-  case GGML_TYPE_Q4_K: return "q4_k";
-  case GGML_TYPE_Q5_K: return "q5_k";
-  case GGML_TYPE_Q6_K: return "q6_k";
-  default: return nullptr;
+  case GGML_TYPE_Q4_0:
+    return "q4_0";
+  case GGML_TYPE_Q4_1:
+    return "q4_1";
+  case GGML_TYPE_Q5_0:
+    return "q5_0";
+  case GGML_TYPE_Q5_1:
+    return "q5_1";
+  case GGML_TYPE_Q8_0:
+    return "q8_0";
+  case GGML_TYPE_Q4_K:
+    return "q4_k";
+  case GGML_TYPE_Q5_K:
+    return "q5_k";
+  case GGML_TYPE_Q6_K:
+    return "q6_k";
+  default:
+    return nullptr;
   }
 }
 

@@ -42,10 +42,12 @@ struct Array {
   Array part(int axis, int64_t begin, int64_t count) const;
 };
 
-constexpr DLDataType float32{kDLFloat, 32, 1}, float16{kDLFloat, 16, 1}, bfloat16{kDLBfloat, 16, 1}, int32{kDLInt, 32, 1},
-    int64{kDLInt, 64, 1}, uint8{kDLUInt, 8, 1};
+constexpr DLDataType float32{kDLFloat, 32, 1}, float16{kDLFloat, 16, 1}, bfloat16{kDLBfloat, 16, 1},
+    int32{kDLInt, 32, 1}, int64{kDLInt, 64, 1}, uint8{kDLUInt, 8, 1};
 
-inline bool isSame(const DLDataType &a, const DLDataType &b) { return a.code == b.code && a.bits == b.bits; }
+inline bool isSame(const DLDataType &a, const DLDataType &b) {
+  return a.code == b.code && a.bits == b.bits;
+}
 
 // Throws Refused for a type of element that Sectile does not have.
 Array arrayOf(const ggml_tensor *tensor);
@@ -53,9 +55,15 @@ Array arrayOf(const ggml_tensor *tensor);
 Array dense(DLDataType type, std::initializer_list<int64_t> shape, void *data = nullptr);
 Array dense(DLDataType type, const Array &like, void *data = nullptr);
 
-inline sectile_option number(const char *name, double value) { return {name, SECTILE_DOUBLE, {.d = value}}; }
-inline sectile_option text(const char *name, const char *value) { return {name, SECTILE_TEXT, {.text = value}}; }
-inline sectile_option integer(const char *name, int64_t value) { return {name, SECTILE_INT64, {.i = value}}; }
+inline sectile_option number(const char *name, double value) {
+  return {name, SECTILE_DOUBLE, {.d = value}};
+}
+inline sectile_option text(const char *name, const char *value) {
+  return {name, SECTILE_TEXT, {.text = value}};
+}
+inline sectile_option integer(const char *name, int64_t value) {
+  return {name, SECTILE_INT64, {.i = value}};
+}
 
 // A node's parameter, of a float or an integer.
 inline float parameter(const ggml_tensor &node, int index) {
@@ -79,7 +87,8 @@ public:
   Array scratch(DLDataType type, std::initializer_list<int64_t> shape);
   // So many times the same number.
   Array filled(float value, int64_t count);
-  // Inputs, then outputs; null for an input that is left out. Throws Refused, or std::runtime_error where it runs.
+  // Inputs, then outputs; null for an input that is left out. Throws Refused, or std::runtime_error
+  // where it runs.
   void call(const char *name, std::initializer_list<const Array *> arguments,
             std::initializer_list<sectile_option> options = {});
 
@@ -96,9 +105,10 @@ void map(Work &work, Array x, Array y, const char *function, float a = 0, float 
 Array converted(Work &work, const Array &x, DLDataType type);
 // Axes that lie evenly in all of these arrays of one shape become one, from the last on.
 void merge(std::initializer_list<Array *> arrays);
-// Calls do(x, y) with as many rows at once as lie evenly in both: kernels over rows take no others. They have the same
-// axes but for the last one.
-void overRows(const Array &x, const Array &y, const std::function<void(const Array &, const Array &)> &call);
+// Calls do(x, y) with as many rows at once as lie evenly in both: kernels over rows take no others.
+// They have the same axes but for the last one.
+void overRows(const Array &x, const Array &y,
+              const std::function<void(const Array &, const Array &)> &call);
 // c = a b, of [.., .., M, K] and [.., .., K, N]; a may have more matrices than b, by a factor.
 void multiply(Work &work, const Array &a, const Array &b, const Array &c, bool exact);
 // A number for each row of x.
@@ -110,7 +120,8 @@ Array bytesOf(const ggml_tensor *tensor);
 Array numbersOf(Work &work, const ggml_tensor *tensor);
 
 using Translation = void (*)(Work &, const ggml_tensor &);
-// What language models seldom need: sums, sorts, convolutions, recurrences, gradients. Null for other operations.
+// What language models seldom need: sums, sorts, convolutions, recurrences, gradients. Null for
+// other operations.
 Translation otherTranslation(ggml_op operation);
 
 } // namespace ggml_sectile

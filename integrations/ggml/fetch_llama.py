@@ -9,12 +9,10 @@ import tempfile
 PACKAGE = "llama-cpp-python"
 VERSION = "0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
-PARTS = ("ggml/", "tests/test-backend-ops.cpp", "LICENSE")
 
 
 def fetch(folder):
-    """The folder with what a backend and its check need of llama.cpp, which is fetched if it is not there. Throws
-    CalledProcessError where pip cannot fetch it."""
+    """The folder of the sources, which are fetched if they are not there. Throws CalledProcessError where pip cannot."""
     whole = os.path.join(folder, f"llama.cpp-{VERSION}")
     if os.path.exists(whole):
         return whole
@@ -30,8 +28,7 @@ def fetch(folder):
             raise ValueError(f"{PACKAGE}=={VERSION} is another archive than expected: its SHA-256 is {found}, not {SHA256}")
         inside = name.removesuffix(".tar.gz") + "/vendor/llama.cpp/"
         with tarfile.open(archive) as sources:
-            wanted = [member for member in sources.getmembers() if member.name.startswith(tuple(inside + part for part in PARTS))]
-            sources.extractall(temporary, wanted)
+            sources.extractall(temporary, [member for member in sources.getmembers() if member.name.startswith(inside)])
         os.rename(os.path.join(temporary, inside), whole)
     return whole
 
