@@ -14,9 +14,8 @@ namespace {
 
 // ggml frees neither devices nor what it knows of them: all this lives as long as the process.
 struct Device {
-  sectile_device *handle = nullptr;
   // All work on a device is in one stream, so that buffers and graphs need no events between them.
-  sectile_stream *stream = nullptr;
+  ggml_sectile::Place place;
   std::string name, description;
   ggml_backend_device ggml{};
   ggml_backend_buffer_type buffers{};
@@ -43,7 +42,7 @@ void expect(sectile_status status, const char *what) {
 // Buffers
 
 void freeBuffer(ggml_backend_buffer_t buffer) {
-  expect(sectile_free(deviceOf(buffer).handle, buffer->context), "freeing a buffer");
+  expect(sectile_free(deviceOf(buffer).place.device, buffer->context), "freeing a buffer");
 }
 
 void *baseOf(ggml_backend_buffer_t buffer) { return buffer->context; }
@@ -54,8 +53,8 @@ void *at(const ggml_tensor *tensor, size_t offset) {
 
 void fill(ggml_backend_buffer_t buffer, void *memory, uint8_t value, size_t bytes) {
   Device &device = deviceOf(buffer);
-  expect(sectile_fill(device.stream, memory, &value, 1, bytes), "filling memory");
-  expect(sectile_stream_synchronize(device.stream), "filling memory");
+  expect(sectile_fill(device.place.stream, memory, &value, 1, bytes), "filling memory");
+  expect(sectile_stream_synchronize(device.place.stream), "filling memory");
 }
 
 void setMemory(ggml_backend_buffer_t buffer, ggml_tensor *tensor, uint8_t value, size_t offset,
@@ -65,21 +64,23 @@ void setMemory(ggml_backend_buffer_t buffer, ggml_tensor *tensor, uint8_t value,
 
 void setTensor(ggml_backend_buffer_t buffer, ggml_tensor *tensor, const void *data, size_t offset,
                size_t bytes) {
-  expect(sectile_copy(deviceOf(buffer).stream, at(tensor, offset), data, bytes, SECTILE_TO_DEVICE),
+  expect(sectile_copy(deviceOf(buffer).place.stream, at(tensor, offset), data, bytes,
+                      SECTILE_TO_DEVICE),
          "a copy to the device");
 }
 
 void getTensor(ggml_backend_buffer_t buffer, const ggml_tensor *tensor, void *data, size_t offset,
                size_t bytes) {
-  expect(sectile_copy(deviceOf(buffer).stream, data, at(tensor, offset), bytes, SECTILE_TO_HOST),
-         "a copy to the host");
+  expect(
+      sectile_copy(deviceOf(buffer).place.stream, data, at(tensor, offset), bytes, SECTILE_TO_HOST),
+      "a copy to the host");
 }
 
 bool copyTensor(ggml_backend_buffer_t buffer, const ggml_tensor *from, ggml_tensor *to) {
   const ggml_backend_buffer_t source = from->view_src ? from->view_src->buffer : from->buffer;
   if (source->buft != buffer->buft)
     return false;
-  sectile_stream *stream = deviceOf(buffer).stream;
+  sectile_stream *stream = deviceOf(buffer).place.stream;
   expect(sectile_copy(stream, to->data, from->data, ggml_nbytes(from), SECTILE_ON_DEVICE),
          "a copy on the device");
   expect(sectile_stream_synchronize(stream), "a copy on the device");
@@ -108,7 +109,7 @@ const char *bufferTypeName(ggml_backend_buffer_type_t type) {
 
 ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
   void *memory = nullptr;
-  if (sectile_alloc(deviceOf(type->device).handle, std::max<size_t>(bytes, 1), &memory) !=
+  if (sectile_alloc(deviceOf(type->device).place.device, std::max<size_t>(bytes, 1), &memory) !=
       SECTILE_OK) {
     log(GGML_LOG_LEVEL_ERROR, sectile_error());
     return nullptr;
@@ -129,12 +130,12 @@ ggml_guid *guid() {
 const char *backendName(ggml_backend_t backend) { return deviceOf(backend).name.c_str(); }
 
 void freeBackend(ggml_backend_t backend) {
-  expect(sectile_stream_synchronize(deviceOf(backend).stream), "the end of a backend");
+  expect(sectile_stream_synchronize(deviceOf(backend).place.stream), "the end of a backend");
   delete backend;
 }
 
 void synchronize(ggml_backend_t backend) {
-  expect(sectile_stream_synchronize(deviceOf(backend).stream), "waiting for the device");
+  expect(sectile_stream_synchronize(deviceOf(backend).place.stream), "waiting for the device");
 }
 
 ggml_status compute(ggml_backend_t backend, ggml_cgraph *graph) {
@@ -144,7 +145,7 @@ ggml_status compute(ggml_backend_t backend, ggml_cgraph *graph) {
     if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE))
       continue;
     try {
-      ggml_sectile::run(device.handle, device.stream, *node);
+      ggml_sectile::run(device.place, *node);
     } catch (const std::exception &error) {
       log(GGML_LOG_LEVEL_ERROR,
           std::string(ggml_op_desc(node)) + " (" + node->name + "): " + error.what());
@@ -164,7 +165,7 @@ const char *deviceDescription(ggml_backend_dev_t device) {
 void deviceMemory(ggml_backend_dev_t device, size_t *free, size_t *total) {
   sectile_device_info_t info{};
   info.size = sizeof info;
-  expect(sectile_device_info(deviceOf(device).handle, &info), "asking for a device's memory");
+  expect(sectile_device_info(deviceOf(device).place.device, &info), "asking for a device's memory");
   *free = info.free_bytes;
   *total = info.total_bytes;
 }
@@ -193,7 +194,7 @@ ggml_backend_buffer_type_t bufferType(ggml_backend_dev_t device) {
 }
 
 bool supportsOperation(ggml_backend_dev_t device, const ggml_tensor *node) {
-  return ggml_sectile::supports(deviceOf(device).handle, *node);
+  return ggml_sectile::supports(deviceOf(device).place, *node);
 }
 
 bool supportsBufferType(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {
@@ -208,12 +209,13 @@ std::unique_ptr<Device> open(const std::string &name, size_t number, ggml_backen
   auto device = std::make_unique<Device>();
   sectile_device_info_t info{};
   info.size = sizeof info;
-  if (sectile_device_open(name.c_str(), &device->handle) != SECTILE_OK ||
-      sectile_stream_new(device->handle, &device->stream) != SECTILE_OK ||
-      sectile_device_info(device->handle, &info) != SECTILE_OK) {
+  if (sectile_device_open(name.c_str(), &device->place.device) != SECTILE_OK ||
+      sectile_stream_new(device->place.device, &device->place.stream) != SECTILE_OK ||
+      sectile_device_info(device->place.device, &info) != SECTILE_OK) {
     log(GGML_LOG_LEVEL_ERROR, sectile_error());
     return nullptr;
   }
+  device->place.dlpack = info.dlpack;
   device->name = "Sectile" + std::to_string(number);
   device->description = std::string(info.description) + " (" + info.name + ")";
   ggml_backend_device_i functions{};

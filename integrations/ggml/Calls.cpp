@@ -120,23 +120,16 @@ Array dense(DLDataType type, std::initializer_list<int64_t> shape, void *data) {
   return dense(type, like, data);
 }
 
-Work::Work(sectile_device *device, sectile_stream *stream) : device(device), stream(stream) {
-  sectile_device_info_t info{};
-  info.size = sizeof info;
-  expect(sectile_device_info(device, &info));
-  place = info.dlpack;
-}
-
 Work::~Work() {
   for (void *memory : scratches)
-    sectile_free(device, memory);
+    sectile_free(place.device, memory);
 }
 
 Array Work::scratch(DLDataType type, const Array &like) {
   Array array = dense(type, like);
-  if (stream) {
-    expect(sectile_alloc(device, static_cast<size_t>(array.elements() * array.bytesOfElement()),
-                         &array.data));
+  if (place.stream) {
+    expect(sectile_alloc(
+        place.device, static_cast<size_t>(array.elements() * array.bytesOfElement()), &array.data));
     scratches.push_back(array.data);
   }
   return array;
@@ -148,8 +141,9 @@ Array Work::scratch(DLDataType type, std::initializer_list<int64_t> shape) {
 
 Array Work::filled(float value, int64_t count) {
   const Array array = scratch(float32, {count});
-  if (stream)
-    expect(sectile_fill(stream, array.data, &value, sizeof value, static_cast<size_t>(count)));
+  if (place.stream)
+    expect(
+        sectile_fill(place.stream, array.data, &value, sizeof value, static_cast<size_t>(count)));
   return array;
 }
 
@@ -165,7 +159,7 @@ void Work::call(const char *name, std::initializer_list<const Array *> arguments
       shapes[count] = array->shape;
       strides[count] = array->strides;
       tensors[count] = {.data = array->data,
-                        .device = place,
+                        .device = place.dlpack,
                         .ndim = array->rank,
                         .dtype = array->type,
                         .shape = shapes[count].data(),
@@ -175,8 +169,9 @@ void Work::call(const char *name, std::initializer_list<const Array *> arguments
     }
     ++count;
   }
-  if (stream) {
-    expect(sectile_op_run(operation, stream, given.data(), count, options.begin(), options.size()));
+  if (place.stream) {
+    expect(sectile_op_run(operation, place.stream, given.data(), count, options.begin(),
+                          options.size()));
     return;
   }
   if (sectile_op_infer(operation, given.data(), count, options.begin(), options.size()) !=

@@ -1,13 +1,12 @@
 // Tensors and calls of Sectile as the translation of ggml's nodes needs them.
 #pragma once
+#include "Operations.h"
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <ggml.h>
 #include <initializer_list>
-#include <sectile.h>
 #include <stdexcept>
 #include <vector>
 
@@ -77,7 +76,7 @@ inline int32_t whole(const ggml_tensor &node, int index) { return node.op_params
 class Work {
 public:
   // Without a stream: only checks.
-  Work(sectile_device *device, sectile_stream *stream);
+  explicit Work(const Place &place) : place(place) {}
   ~Work();
   Work(const Work &) = delete;
   Work &operator=(const Work &) = delete;
@@ -93,9 +92,7 @@ public:
             std::initializer_list<sectile_option> options = {});
 
 private:
-  sectile_device *device;
-  sectile_stream *stream;
-  DLDevice place{};
+  Place place;
   std::vector<void *> scratches;
 };
 

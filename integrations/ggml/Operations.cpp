@@ -405,12 +405,12 @@ Translation translationOf(ggml_op operation) {
 
 } // namespace
 
-bool ggml_sectile::supports(sectile_device *device, const ggml_tensor &node) {
+bool ggml_sectile::supports(const Place &place, const ggml_tensor &node) {
   const Translation translation = translationOf(node.op);
   if (!translation)
     return false;
   try {
-    Work work(device, nullptr);
+    Work work({.device = place.device, .stream = nullptr, .dlpack = place.dlpack});
     translation(work, node);
     return true;
   } catch (const std::exception &error) {
@@ -422,9 +422,9 @@ bool ggml_sectile::supports(sectile_device *device, const ggml_tensor &node) {
   }
 }
 
-void ggml_sectile::run(sectile_device *device, sectile_stream *stream, const ggml_tensor &node) {
+void ggml_sectile::run(const Place &place, const ggml_tensor &node) {
   if (ggml_is_empty(&node))
     return;
-  Work work(device, stream);
+  Work work(place);
   translationOf(node.op)(work, node);
 }
