@@ -305,7 +305,7 @@ Array bytesOf(const ggml_tensor *tensor) {
 }
 
 // A tensor as numbers: quantised ones are decoded into scratch memory.
-Array numbersOf(Work &work, const ggml_tensor *tensor) {
+Array numbersOf(Work &work, const ggml_tensor *tensor, DLDataType type) {
   require(tensor, "a tensor is missing");
   const char *format = formatOf(tensor->type);
   if (!format)
@@ -313,7 +313,7 @@ Array numbersOf(Work &work, const ggml_tensor *tensor) {
   const Array bytes = bytesOf(tensor);
   Array shape = bytes;
   shape.shape[3] = tensor->ne[0];
-  const Array y = work.scratch(float16, shape);
+  const Array y = work.scratch(type, shape);
   work.call("ggml_decode", {&bytes, &y, &y}, {text("format", format)});
   return y;
 }

@@ -113,8 +113,8 @@ Array forRows(Work &work, const Array &x, DLDataType type = float32);
 // The name of a quantised type's format in the kernels; null for others. The bytes of its rows.
 const char *formatOf(ggml_type type);
 Array bytesOf(const ggml_tensor *tensor);
-// A tensor as numbers: quantised ones are decoded into scratch memory.
-Array numbersOf(Work &work, const ggml_tensor *tensor);
+// A tensor as numbers: quantised ones are decoded into scratch memory, in this type.
+Array numbersOf(Work &work, const ggml_tensor *tensor, DLDataType type);
 
 using Translation = void (*)(Work &, const ggml_tensor &);
 // What language models seldom need: sums, sorts, convolutions, recurrences, gradients. Null for

@@ -794,12 +794,12 @@ sc::KernelSpec describeGetRows() {
 sc::KernelSpec describeDecode() {
   return described("ggml_decode", "the numbers of quantised rows",
                    {{"x: [D, C, B, W] u8", "the rows' bytes"},
-                    {"like: [D, C, B, A] f16|f32", "y's own memory, which says what y is"},
+                    {"like: [D, C, B, A] f16|bf16|f32", "y's own memory, which says what y is"},
                     {"-> y: [D, C, B, A] like like over like"}},
                    {{formats, "of the rows"}}, [](sc::Use &use) {
                      auto config = use.config_as<RowsConfig>();
                      const auto grid = tiled(config, use.call.tensor("y").shape);
-                     sc::for_dtype<float, sc::half>(
+                     sc::for_dtype<float, sc::half, sc::bfloat16>(
                          use.call.dtype("y"), [&]<class Y>(Y) { use(decode<Y>, grid, config); });
                    });
 }

@@ -161,8 +161,8 @@ void layerNorm(Work &work, const ggml_tensor &node) {
 // dst[i, n, m] = sum over k of src0[i', m, k] src1[i, n, k], with as many i for each i' as src1 has
 // more matrices. Both are taken in the type of src0.
 void matMul(Work &work, const ggml_tensor &node) {
-  const Array b = numbersOf(work, node.src[0]), a = converted(work, arrayOf(node.src[1]), b.type),
-              c = arrayOf(&node);
+  const Array b = numbersOf(work, node.src[0], bfloat16),
+              a = converted(work, arrayOf(node.src[1]), b.type), c = arrayOf(&node);
   require(isSame(c.type, float32), "a product of another type than f32");
   multiply(work, a, b.permuted({0, 1, 3, 2}), c, whole(node, 0) == GGML_PREC_F32);
 }
@@ -170,7 +170,7 @@ void matMul(Work &work, const ggml_tensor &node) {
 // dst[t, j] = src0[ids[t, j]] src1[t, j or 0], by the library's experts: rows sorted by expert,
 // multiplied, put back.
 void matMulId(Work &work, const ggml_tensor &node) {
-  const Array w = numbersOf(work, node.src[0]).inner(3), ids = arrayOf(node.src[2]);
+  const Array w = numbersOf(work, node.src[0], bfloat16).inner(3), ids = arrayOf(node.src[2]);
   Array x = arrayOf(node.src[1]), y = arrayOf(&node);
   const int64_t tokens = ids.shape[2], choices = ids.shape[3], all = tokens * choices,
                 experts = w.shape[0], width = w.shape[1];
@@ -236,9 +236,9 @@ void softMax(Work &work, const ggml_tensor &node) {
 
 void flashAttention(Work &work, const ggml_tensor &node) {
   // The keys' type is that of all products; queries of llama.cpp are f32 beside keys of f16.
-  Array k = numbersOf(work, node.src[1]);
+  Array k = numbersOf(work, node.src[1], float16);
   const Array q = converted(work, arrayOf(node.src[0]), k.type),
-              v = converted(work, numbersOf(work, node.src[2]), k.type);
+              v = converted(work, numbersOf(work, node.src[2], float16), k.type);
   const Array result = arrayOf(&node).permuted({0, 2, 1, 3});
   const float most = parameter(node, 1);
   std::optional<Array> bias, sinks;

@@ -71,7 +71,7 @@ void concatenate(Work &work, const ggml_tensor &node) {
 
 // dst[m, n] = sum over k of src0[m, k] src1[n, k].
 void outerProduct(Work &work, const ggml_tensor &node) {
-  const Array c = arrayOf(&node), b = numbersOf(work, node.src[0]);
+  const Array c = arrayOf(&node), b = numbersOf(work, node.src[0], bfloat16);
   require(isSame(c.type, float32), "a product of another type than f32");
   multiply(work, converted(work, arrayOf(node.src[1]), b.type).permuted({0, 1, 3, 2}), b, c, false);
 }
