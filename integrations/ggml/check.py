@@ -17,7 +17,7 @@ CHECKS = os.path.join(HERE, "checks.txt")
 # Of operations with many checks those whose parameters have this.
 SOME = {
     "FLASH_ATTN_EXT": r"kv=113,nb=(1|35)",
-    "MUL_MAT_ID": r"type_a=(f16|q4_0),.*n_mats=4",
+    "MUL_MAT_ID": r"type_a=(f16|q4_0),.*n_mats=4|n_mats=8,.*amax=1000",
     "CONV_2D": r"type_kernel=f16,stride0=3,.*padding1=2",
 }
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
