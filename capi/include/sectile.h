@@ -211,8 +211,8 @@ typedef enum sectile_kind {
 } sectile_kind;
 
 // An option of an operation. A flag takes 0 or 1 as SECTILE_INT64, a choice its text; a number
-// takes integers and doubles. SECTILE_TEXT, as `sectile run --opt NAME=TEXT` takes it, is right for
-// all.
+// takes integers and finite doubles. SECTILE_TEXT, as `sectile run --opt NAME=TEXT` takes it, is
+// right for all.
 typedef struct sectile_option {
   const char *name;
   sectile_kind kind;
@@ -241,11 +241,12 @@ SECTILE_API sectile_status sectile_op_infer(const sectile_op *op, DLTensor *cons
                                             size_t count, const sectile_option *options,
                                             size_t option_count);
 // Runs the operation in the stream and does not wait. `arguments` are in the operation's order,
-// inputs then outputs, on the stream's device, of any strides; NULL for an input that is left out
-// and for an output that the call does not have. All other outputs are given, as
-// sectile_op_infer() says. The tensors are only borrowed, but their memory must be there until the
-// work is done. An output may not share memory with other arguments, unless the operation may
-// overwrite just that input ("over" in its description).
+// inputs then outputs, on the stream's device, of any strides except along axes that the kernel
+// takes as one (docs/kernels.md); NULL for an input that is left out and for an output that the
+// call does not have. All other outputs are given, as sectile_op_infer() says. The tensors are only
+// borrowed, but their memory must be there until the work is done. An output may not share memory
+// with other arguments, unless the operation may overwrite just that input ("over" in its
+// description).
 SECTILE_API sectile_status sectile_op_run(const sectile_op *op, sectile_stream *stream,
                                           const DLTensor *const *arguments, size_t count,
                                           const sectile_option *options, size_t option_count);

@@ -18,7 +18,7 @@ UNWRAPPED = {"CHANGELOG.md", "docs/status.md"}
 # Files and variables that are not ours.
 FOREIGN = {"SECTILE_INCLUDES"}
 SOURCE_DIRS = ("runtime", "vgpu", "ir", "dsl", "passes", "codegen", "jit", "autotune", "kernels", "capi", "tools", "python", "packaging", "tests",
-               "bench", "examples", "docs", "cmake")
+               "bench", "examples", "integrations", "docs", "cmake")
 # Variables of public types, as the pages write them.
 OBJECTS = {"device": "Device", "stream": "Stream", "buffer": "Buffer", "event": "Event", "graph": "Graph"}
 
