@@ -1,6 +1,7 @@
 // Reading is strict: a field that is missing, unknown, of the wrong type or out of range refuses
 // the file, since half an understanding of it would choose wrong configurations silently.
 #include "autotune/Exchange.h"
+#include "runtime/Numerals.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <limits>
@@ -198,6 +199,7 @@ llvm::json::Value jsonOf(const Problem &problem) {
 }
 
 std::string toJson(const std::vector<Problem> &problems) {
+  const runtime::PlainNumerals plain;
   llvm::json::Array array;
   for (const Problem &problem : problems)
     array.push_back(jsonOf(problem));
@@ -209,6 +211,7 @@ std::string toJson(const std::vector<Problem> &problems) {
 }
 
 llvm::Expected<std::vector<Problem>> fromJson(std::string_view text) {
+  const runtime::PlainNumerals plain;
   if (isTooDeep(text))
     return refused("the file is nested too deeply");
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(llvm::StringRef(text));

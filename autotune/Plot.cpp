@@ -1,6 +1,7 @@
 // Line plots as SVG.
 #include "autotune/Plot.h"
 #include "autotune/Svg.h"
+#include "runtime/Numerals.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +19,7 @@ constexpr const char *colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 std::string label(double value) {
   if (value == 0)
     return "0";
+  const runtime::PlainNumerals plain;
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
   return text;

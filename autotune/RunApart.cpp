@@ -7,6 +7,7 @@
 #include "jit/OwnFiles.h"
 #include "runtime/ByteStream.h"
 #include "runtime/LaunchAccess.h"
+#include "runtime/Numerals.h"
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -30,7 +31,7 @@ using runtime::Descriptor;
 // Seconds for what has no deadline, and beyond a deadline.
 double patience() {
   const char *text = std::getenv("SECTILE_MEASURE_PATIENCE");
-  const double seconds = text ? std::atof(text) : 0;
+  const double seconds = runtime::numberIn(text ? text : "").value_or(0);
   return seconds > 0 ? seconds : 120;
 }
 

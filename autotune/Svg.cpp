@@ -1,5 +1,6 @@
 // Elements of SVG 1.1 with presentation attributes only, which every viewer knows.
 #include "autotune/Svg.h"
+#include "runtime/Numerals.h"
 #include "llvm/Support/JSON.h"
 #include <cstdio>
 
@@ -7,6 +8,7 @@ namespace sectile {
 
 // At most two digits after the point: a drawing is the same on every machine.
 static std::string number(double value) {
+  const runtime::PlainNumerals plain;
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   std::string result = text;

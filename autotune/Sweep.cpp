@@ -1,5 +1,6 @@
 // Running a sweep, and what it came to as text, CSV and JSON.
 #include "autotune/Plot.h"
+#include "runtime/Numerals.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -146,6 +147,7 @@ std::string Results::text() const {
 }
 
 std::string Results::csv() const {
+  const runtime::PlainNumerals plain;
   std::string text = quoted(sweep_.axis) + ",provider,median_us,low_us,high_us,runs," +
                      unit_of(sweep_.metric) + ",error\n";
   llvm::raw_string_ostream out(text);
@@ -194,6 +196,7 @@ std::string Results::json() const {
       roofline.push_back(figure(value, sweep_.peak->least_us(sweep_.work(value))));
     all["roofline"] = std::move(roofline);
   }
+  const runtime::PlainNumerals plain;
   std::string text;
   llvm::raw_string_ostream(text) << llvm::formatv("{0:2}\n", llvm::json::Value(std::move(all)));
   return text;

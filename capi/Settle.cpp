@@ -157,7 +157,12 @@ std::string c::textOf(const sectile_option &option, const std::string &who) {
 }
 
 void c::checkGiven(const GivenCall &given, const char *function) {
-  require(given.op, (std::string(function) + ": op").c_str());
+  // Each call comes here: texts are made where something is missing.
+  const auto need = [&](const void *pointer, const char *what) {
+    if (!pointer)
+      require(nullptr, (std::string(function) + ": " + what).c_str());
+  };
+  need(given.op, "op");
   const KernelSpec &kernel = given.op->kernel;
   if (given.count != kernel.arguments.size()) {
     std::string names;
@@ -168,9 +173,9 @@ void c::checkGiven(const GivenCall &given, const char *function) {
                                        std::to_string(kernel.arguments.size()) + ": " + names +
                                        " (NULL for one that is left out)");
   }
-  require(given.arguments, (std::string(function) + ": arguments").c_str());
+  need(given.arguments, "arguments");
   if (given.optionCount)
-    require(given.options, (std::string(function) + ": options").c_str());
+    need(given.options, "options");
 }
 
 KernelOptions c::optionsOf(const GivenCall &given) {

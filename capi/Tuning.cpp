@@ -4,6 +4,7 @@
 #ifndef SECTILE_SEALED
 #include "autotune/Exchange.h"
 #include "kernels/tuning/Tune.h"
+#include "runtime/Numerals.h"
 #include <charconv>
 #include <cstring>
 #endif
@@ -56,6 +57,7 @@ AutotuneOptions settingsOf(std::span<const sectile_option> settings) {
 }
 
 std::string textOf(llvm::json::Value json) {
+  const runtime::PlainNumerals plain;
   std::string text;
   llvm::raw_string_ostream(text) << json;
   return text;

@@ -1,5 +1,6 @@
 // Launches: blocks over host threads, and the totals of their counters.
 #include "vgpu/Machine.h"
+#include "runtime/DefaultArithmetic.h"
 #include "runtime/Threads.h"
 #include "vgpu/Block.h"
 #include "vgpu/Program.h"
@@ -140,6 +141,7 @@ std::unique_ptr<Cluster> Machine::takeCluster() {
 
 LaunchResult Machine::launch(const Program &program, const LaunchShape &shape, void **arguments,
                              const LaunchOptions &options) {
+  const runtime::DefaultArithmetic arithmetic;
   AmdLaunchData amd(shape);
   LaunchContext context{};
   context.program = &program;

@@ -1,6 +1,7 @@
 // A virtual device over the machine: its memory, its streams, and launches that turn findings into
 // errors.
 #include "vgpu/VirtualDevice.h"
+#include "runtime/Numerals.h"
 #include "runtime/VirtualGpu.h"
 #include "vgpu/GlobalShadow.h"
 #include "vgpu/Program.h"
@@ -51,7 +52,7 @@ VirtualDevice::VirtualDevice(std::string_view targetName)
   if (const char *checks = std::getenv("SECTILE_VIRTUAL_CHECKS"))
     options.checks = std::strcmp(checks, "0") != 0;
   if (const char *deadline = std::getenv("SECTILE_VIRTUAL_DEADLINE"))
-    options.deadline = std::strtod(deadline, nullptr);
+    options.deadline = numberIn(deadline).value_or(0);
   if (const char *counters = std::getenv("SECTILE_VIRTUAL_COUNTERS"))
     printCounters = std::strcmp(counters, "0") != 0;
   options.counters = printCounters;

@@ -5,6 +5,7 @@
 #include "jit/interpreter/Bounds.h"
 #include "jit/interpreter/Watching.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/DefaultArithmetic.h"
 #include <algorithm>
 #include <cstring>
 
@@ -78,6 +79,7 @@ Program::Program(ModuleOp module) {
 unsigned Program::argumentCount() const { return cast<func::FuncOp>(theKernel).getNumArguments(); }
 
 Outcome Program::run(const Launch &launch, const Options &options) const {
+  const runtime::DefaultArithmetic arithmetic;
   Allocations allocations(launch.memory);
   Outcome outcome;
   auto runOne = [&](const GridExtents &id) {

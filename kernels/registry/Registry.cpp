@@ -5,6 +5,7 @@
 #include "kernels/registry/SpecCheck.h"
 #include "runtime/Chip.h"
 #include "runtime/KernelList.h"
+#include "runtime/Numerals.h"
 #include <algorithm>
 #include <mutex>
 #include <numeric>
@@ -243,4 +244,6 @@ std::uint64_t OptionValues::seed(const std::string &name) const {
   return std::stoull(values.at(name));
 }
 
-double OptionValues::number(const std::string &name) const { return std::stod(values.at(name)); }
+double OptionValues::number(const std::string &name) const {
+  return runtime::numberIn(values.at(name)).value();
+}

@@ -1,6 +1,7 @@
 // From what a user gave to a checked invocation. Each refusal is a sentence that says which
 // argument or option, what it is, and what would do.
 #include "kernels/registry/Registry.h"
+#include "runtime/Numerals.h"
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -174,10 +175,11 @@ private:
         return "false";
       fail("option '" + spec.name + "' is true or false, not '" + value + "'");
     case OptionSpec::number: {
-      char *end = nullptr;
-      double number = std::strtod(value.c_str(), &end);
-      if (value.empty() || *end || !std::isfinite(number))
+      const std::optional<double> number = runtime::numberIn(value);
+      if (!number || !std::isfinite(*number))
         fail("option '" + spec.name + "' is a number, not '" + value + "'");
+      if (std::fabs(*number) > std::numeric_limits<float>::max())
+        fail("option '" + spec.name + "' is " + value + ", which is more than f32 holds");
       return value;
     }
     case OptionSpec::integer:

@@ -177,6 +177,8 @@ static PyMethodDef methods[] = {
     {"make_function", make_function, METH_VARARGS, "An operation as a function."},
     {"prepare", (PyCFunction)(void (*)(void))prepare, METH_FASTCALL | METH_KEYWORDS,
      "A call of a function with these arguments, as a function."},
+    {"make_recorder", make_recorder, METH_VARARGS,
+     "What torch's autograd calls in place of a function."},
     {"infer_types", infer_types, METH_VARARGS, "The types of an operation's outputs."},
     {"device_names", device_names, METH_NOARGS, "The names of all devices that open."},
     {"device_info", device_info, METH_O, "What a device is."},

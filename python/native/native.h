@@ -96,6 +96,7 @@ const producer *producer_of(PyObject *object, const char *name);
 // Fills `to`; `name` is the argument's, for messages. False with an exception set.
 bool borrow(PyObject *object, const char *name, operand *to);
 void give_back(operand *borrowed);
+void dense_strides(const int64_t *shape, int axes, int64_t *strides);
 // A new tensor of the dtype and shape, in the framework and on the device of `like`. `wanted` has
 // strides and data of it afterwards; `to` has to be given back. NULL with an exception set.
 PyObject *allocate(const producer *from, PyObject *like, const DLTensor *wanted, const char *name,
@@ -104,11 +105,31 @@ PyObject *allocate(const producer *from, PyObject *like, const DLTensor *wanted,
 // framework over it. Steals the reference.
 PyObject *finished(const producer *from, PyObject *like, PyObject *output);
 
+// The place of a type among those that Sectile has, -1 for others; what NumPy and torch call it.
+int dtype_index(DLDataType type);
+const char *numpy_name(int dtype);
 // "f32" and so on; NULL for types that Sectile has no name for.
 const char *dtype_name(DLDataType type);
 // False for an unknown name; the second sets an exception then.
 bool find_dtype(const char *name, DLDataType *type);
 bool dtype_named(const char *name, DLDataType *type);
+
+// Torch -------------------------------------------------------------------------------------------
+
+// These two: 1, 0, or -1 with an exception set. Whether gradients are being recorded, and whether a
+// tensor wants one.
+int records_gradients(void);
+int requires_gradient(PyObject *tensor);
+// Tells torch, whose recorded gradients may need what a tensor held before.
+bool tell_written(PyObject *object, const producer *from);
+// Whether a transform of torch.func is on, which has to see calls: they go by its own way then.
+bool is_transformed(void);
+// Of torch's tensors DLPack has no word for those that are more than their memory: the imaginary
+// part of a conjugate negates it, and a dual number has a tangent. False with an exception set.
+bool is_what_memory_holds(PyObject *object, const char *name, const producer *from);
+// A new tensor as torch itself makes it, which costs half of the way by DLPack, and in whose memory
+// torch's allocator keeps an order of streams. NULL, without an exception, where it makes none.
+PyObject *allocate_by_torch(const producer *from, const DLTensor *wanted, operand *to);
 
 // Devices and streams -----------------------------------------------------------------------------
 
@@ -147,6 +168,8 @@ PyObject *make_function(PyObject *module, PyObject *arguments);
 PyObject *infer_types(PyObject *module, PyObject *arguments);
 // prepare(function, ...): a function of the call with these arguments.
 PyObject *prepare(PyObject *module, PyObject *const *values, Py_ssize_t count, PyObject *words);
+// make_recorder(function, kept, zeros): what torch's autograd calls in place of the function.
+PyObject *make_recorder(PyObject *module, PyObject *arguments);
 
 // JAX ---------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ typedef struct {
   int64_t shapes[most_arguments][most_axes]; // of outputs, as wanted
   sectile_option options[most_options];
   int option_count, borrowed[most_arguments], borrowed_count;
+  bool as_tuple; // what several outputs are returned as, in place of a named tuple
 } call;
 
 // Takes arguments by place and name; `settled`: of a prepared call, which has its options and needs
@@ -49,8 +50,6 @@ int wants_gradient(const operation *self, const call *of);
 // Whether a result that the caller has may be written.
 bool may_be_written(const operation *self, const operand *output, PyObject *object,
                     const char *name);
-// Tells torch, whose recorded gradients may need what a tensor held before.
-bool tell_written(PyObject *object, const producer *from);
 // The module of the first input whose framework looks into calls, NULL where there is none.
 bool looked_into(const operation *self, const call *of, const char **module);
 // Borrows all inputs. `first`: the place of the first one, `like`: the object.
@@ -59,3 +58,6 @@ bool take_inputs(const operation *self, call *of, int *first, PyObject **like);
 bool make_outputs(const operation *self, call *of, int first, PyObject *like);
 PyObject *result_of(const operation *self, call *of, const producer *from, PyObject *like);
 void end_call(const operation *self, call *of);
+// A call from start to end, with a plain tuple of several outputs.
+PyObject *tuple_of_call(operation *self, PyObject *const *values, Py_ssize_t count,
+                        PyObject *words);

@@ -176,32 +176,6 @@ bool looked_into(const operation *self, const call *of, const char **module) {
   return false;
 }
 
-// A function of torch's, by the module that has it. NULL where there is none, as of another
-// framework whose tensors have requires_grad.
-static PyObject *function_of_torch(const char *module, const char *name) {
-  PyObject *imports = imported(module);
-  PyObject *function = imports ? PyObject_GetAttrString(imports, name) : NULL;
-  PyErr_Clear();
-  return function;
-}
-
-// These two: 1, 0, or -1 with an exception set.
-static int records_gradients(void) {
-  static PyObject *is_recorded; // torch's function
-  if (!is_recorded && !(is_recorded = function_of_torch("torch", "is_grad_enabled")))
-    return 0;
-  PyObject *recorded = PyObject_CallObject(is_recorded, NULL);
-  const int is = recorded ? PyObject_IsTrue(recorded) : -1;
-  Py_XDECREF(recorded);
-  return is;
-}
-static int requires_gradient(PyObject *tensor) {
-  PyObject *wanted = PyObject_GetAttrString(tensor, "requires_grad");
-  const int is = wanted ? PyObject_IsTrue(wanted) : -1;
-  Py_XDECREF(wanted);
-  return is;
-}
-
 // 1: some input wants a gradient, which is being recorded. -1 with an exception set. All inputs are
 // known to be tensors.
 int wants_gradient(const operation *self, const call *of) {
@@ -239,17 +213,6 @@ bool may_be_written(const operation *self, const operand *output, PyObject *obje
   return is == 0;
 }
 
-bool tell_written(PyObject *object, const producer *from) {
-  static PyObject *increment; // torch's function
-  if (!from->has_gradients)
-    return true;
-  if (!increment && !(increment = function_of_torch("torch.autograd.graph", "increment_version")))
-    return true;
-  PyObject *done = PyObject_CallFunctionObjArgs(increment, object, NULL);
-  Py_XDECREF(done);
-  return done;
-}
-
 static PyObject *call_operator(const operation *self, const char *module, PyObject *const *values,
                                Py_ssize_t count, PyObject *words) {
   PyObject *imports = PyImport_ImportModule(module);
@@ -285,8 +248,14 @@ static bool is_plain(const operation *self, const call *of) {
   return true;
 }
 
+// Those that are given; nobody writes into the dict.
 static PyObject *options_by_word(const operation *self, PyObject *const *values, Py_ssize_t count,
                                  PyObject *words) {
+  static PyObject *none;
+  if (!words && (none || (none = PyDict_New()))) {
+    Py_INCREF(none);
+    return none;
+  }
   PyObject *options = PyDict_New();
   for (Py_ssize_t i = 0; options && words && i < PyTuple_Size(words); ++i) {
     PyObject *word = PyTuple_GetItem(words, i), *value = values[count + i];
@@ -311,28 +280,6 @@ static PyObject *named_result(const operation *self, PyObject *tuple) {
   }
   Py_DECREF(tuple);
   return result;
-}
-
-// Whether a transform of torch.func is on, which has to see calls: they go by its own way then.
-static bool is_transformed(void) {
-  static PyObject *is_active; // torch's function, or None
-  if (!is_active) {
-    PyObject *torch = PyImport_ImportModule("torch._C");
-    is_active = torch ? PyObject_GetAttrString(torch, "_are_functorch_transforms_active") : NULL;
-    Py_XDECREF(torch);
-    if (!is_active) {
-      PyErr_Clear();
-      is_active = Py_None;
-      Py_INCREF(is_active);
-    }
-  }
-  if (is_active == Py_None)
-    return false; // then the function that records asks itself
-  PyObject *answer = PyObject_CallObject(is_active, NULL);
-  const bool is = !answer || PyObject_IsTrue(answer) != 0;
-  PyErr_Clear();
-  Py_XDECREF(answer);
-  return is;
 }
 
 // The call as torch records it, without an operator's cost.
@@ -436,8 +383,12 @@ bool make_outputs(const operation *self, call *of, int first, PyObject *like) {
 
 PyObject *result_of(const operation *self, call *of, const producer *from, PyObject *like) {
   PyObject *result = NULL;
-  if (self->outputs > 1 && !(result = PyStructSequence_New((PyTypeObject *)self->result)))
-    return NULL;
+  if (self->outputs > 1) {
+    result = of->as_tuple ? PyTuple_New(self->outputs)
+                          : PyStructSequence_New((PyTypeObject *)self->result);
+    if (!result)
+      return NULL;
+  }
   for (int i = 0; i < self->outputs; ++i) {
     PyObject *made = of->made[i];
     of->made[i] = NULL;
@@ -450,7 +401,10 @@ PyObject *result_of(const operation *self, call *of, const producer *from, PyObj
     }
     if (self->outputs == 1)
       return made;
-    PyStructSequence_SetItem(result, i, made);
+    if (of->as_tuple)
+      PyTuple_SetItem(result, i, made);
+    else
+      PyStructSequence_SetItem(result, i, made);
   }
   return result;
 }
@@ -521,6 +475,7 @@ void begin_call(const operation *self, call *of) {
   memset(of->made, 0, sizeof *of->made * (size_t)self->outputs);
   memset(of->tensors, 0, sizeof *of->tensors * (size_t)(self->inputs + self->outputs));
   of->option_count = of->borrowed_count = 0;
+  of->as_tuple = false;
 }
 
 void end_call(const operation *self, call *of) {
@@ -535,6 +490,16 @@ static PyObject *call_operation(PyObject *capsule, PyObject *const *values, Py_s
   operation *self = PyCapsule_GetPointer(capsule, operation_capsule);
   call of; // large: what is read is set first
   begin_call(self, &of);
+  PyObject *result = run(self, &of, values, count, words);
+  end_call(self, &of);
+  return result;
+}
+
+PyObject *tuple_of_call(operation *self, PyObject *const *values, Py_ssize_t count,
+                        PyObject *words) {
+  call of;
+  begin_call(self, &of);
+  of.as_tuple = true;
   PyObject *result = run(self, &of, values, count, words);
   end_call(self, &of);
   return result;

@@ -28,12 +28,14 @@ static const struct {
 };
 enum { dtype_count = sizeof dtypes / sizeof *dtypes };
 
-static int dtype_index(DLDataType type) {
+int dtype_index(DLDataType type) {
   for (int i = 0; i < dtype_count; ++i)
     if (dtypes[i].code == type.code && dtypes[i].bits == type.bits && type.lanes == 1)
       return i;
   return -1;
 }
+
+const char *numpy_name(int dtype) { return dtypes[dtype].numpy; }
 
 const char *dtype_name(DLDataType type) {
   const int i = dtype_index(type);
@@ -229,7 +231,7 @@ static bool numbers_of(PyObject *tuple, int64_t *to, int count, int64_t divisor,
   return true;
 }
 
-static void dense_strides(const int64_t *shape, int axes, int64_t *strides) {
+void dense_strides(const int64_t *shape, int axes, int64_t *strides) {
   for (int64_t stride = 1, i = axes; i-- > 0; stride *= shape[i] > 0 ? shape[i] : 1)
     strides[i] = stride;
 }
@@ -333,48 +335,6 @@ static bool borrow_by_protocol(PyObject *object, const char *name, operand *to) 
   return true;
 }
 
-// Whether a tensor of torch's has a tangent of forward-mode differentiation. -1 with an exception
-// set.
-static int has_tangent(PyObject *object) {
-  static PyObject *modes; // torch's module
-  if (!modes && !(modes = imported("torch.autograd.forward_ad")))
-    return 0;
-  // Not public; it saves what the question costs where no such mode is on.
-  PyObject *level = PyObject_GetAttrString(modes, "_current_level");
-  const bool is_off = level && PyLong_AsLong(level) < 0;
-  Py_XDECREF(level);
-  PyErr_Clear();
-  if (is_off)
-    return 0;
-  PyObject *both = PyObject_CallMethod(modes, "unpack_dual", "O", object);
-  PyObject *tangent = both ? PyObject_GetAttrString(both, "tangent") : NULL;
-  const int has = tangent ? tangent != Py_None : -1;
-  Py_XDECREF(tangent);
-  Py_XDECREF(both);
-  return has;
-}
-
-// Of torch's tensors DLPack has no word for those that are more than their memory: the imaginary
-// part of a conjugate negates it, and a dual number has a tangent.
-static bool is_what_memory_holds(PyObject *object, const char *name, const producer *from) {
-  if (!from->is_negated)
-    return true;
-  PyObject *answer = PyObject_CallFunctionObjArgs(from->is_negated, object, NULL);
-  const int is_negated = answer ? PyObject_IsTrue(answer) : -1;
-  Py_XDECREF(answer);
-  if (is_negated > 0)
-    PyErr_Format(PyExc_ValueError,
-                 "%s is a view that negates what its memory holds: give what its resolve_neg() "
-                 "returns",
-                 name);
-  const int is_dual = is_negated ? 0 : has_tangent(object);
-  if (is_dual > 0)
-    PyErr_Format(PyExc_NotImplementedError,
-                 "%s has a tangent, but there are no gradients in forward mode: use backward()",
-                 name);
-  return is_negated == 0 && is_dual == 0;
-}
-
 static bool has_memory(const DLTensor *tensor, const char *name) {
   if (tensor->data || !library.sectile_tensor_bytes(tensor))
     return true;
@@ -423,6 +383,8 @@ static PyObject *allocate_by_api(const producer *from, const DLTensor *wanted, o
   DLTensor prototype = *wanted;
   DLManagedTensorVersioned *managed = NULL;
   PyObject *object = NULL;
+  if (from->is_plain && (object = allocate_by_torch(from, wanted, to)))
+    return object;
   bool made = from->api->managed_tensor_allocator(&prototype, &managed, NULL, set_error) == 0;
   if (made) {
     to->tensor = managed->dl_tensor;

@@ -5,12 +5,10 @@ sectile.torch.attention(q, k, v) is sectile.attention(q, k, v), and besides may 
 and functorch look into: each is a registered operator, torch.ops.sectile.attention, that knows its results' shapes and
 its gradients. sectile.attention has the same gradients, but cannot be compiled by torch.
 """
-from operator import itemgetter
-
 import torch
 import torch.library
 
-from . import _functions, _gradients, _products, operations
+from . import _functions, _gradients, _native, _products, operations
 from ._errors import UnsupportedError
 
 _DTYPES = {
@@ -93,7 +91,7 @@ class _Operator:
             for tensor in inputs:
                 if tensor is not None and tensor.requires_grad:
                     return self.recorded(keyset, *inputs, **options)
-        if _count_modes() or not all(map(_is_plain, inputs)):
+        if _count_modes() or not _are_plain(inputs):
             return self.recorded(keyset, *inputs, **options)
         return self.compute(*inputs, **options)
 
@@ -108,7 +106,7 @@ class _Operator:
 
     def eager(self, *inputs, **options):
         """The call without the operator, where nothing records gradients."""
-        return self.plain(*inputs, **options) if all(map(_is_plain, inputs)) else self.call(*inputs, **options)
+        return self.plain(*inputs, **options) if _are_plain(inputs) else self.call(*inputs, **options)
 
     def call(self, *inputs, **options):
         options = {word: _signed(value) for word, value in options.items() if value is not None}
@@ -145,8 +143,12 @@ class _Registrar:
                 _library.impl(name, self.operator.compute_plain, device, with_keyset=True)
 
 
-def _is_plain(tensor):
-    return tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter)
+_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+
+
+def _are_plain(tensors):
+    """Whether all are of torch's own classes, or None."""
+    return _PLAIN.issuperset(map(type, tensors))
 
 
 _NO_OPTIONS = {}
@@ -202,7 +204,7 @@ class _Gradient:
         elif self.pair:
             ctx.save_for_backward(*[outputs[at] if is_output else inputs[at] for is_output, at in self.kept])
             if self.zeros:
-                ctx.shapes = [tensor if tensor is None else (tensor.shape, tensor.dtype) for tensor in outputs]
+                ctx.shapes = {at: (outputs[at].shape, outputs[at].dtype) for at in self.zeros if outputs[at] is not None}
 
     def run(self, ctx, gradients, needed):
         """The gradients of all inputs; None of those that are not needed."""
@@ -229,7 +231,7 @@ class _Gradient:
         arguments = [kept[at] if is_kept else gradients[at] for is_kept, at, _ in self.sources]
         if self.zeros:
             for i, (is_kept, at, may_lack) in enumerate(self.sources):
-                if not is_kept and not may_lack and arguments[i] is None and ctx.shapes[at]:
+                if not is_kept and not may_lack and arguments[i] is None and at in ctx.shapes:
                     some = next(gradient for gradient in gradients if gradient is not None)
                     arguments[i] = torch.zeros(ctx.shapes[at][0], dtype=ctx.shapes[at][1], device=some.device)
         if options:
@@ -246,25 +248,11 @@ class _Gradient:
 def _function_with_gradient(operator):
     """The call with a gradient, as a function of the options and then the inputs: costs a third of an operator's."""
     plain, gradient, is_single = operator.plain, operator.gradient, len(operator.outputs) == 1
-    # Places of what is kept, in the result and the inputs after it.
-    kept = [0 if is_output else 1 + at for is_output, at in gradient.kept] if gradient.pair and is_single else ()
-    pick = itemgetter(*kept) if len(kept) > 1 else None
 
     def forward(ctx, options, *inputs):
         result = plain(*inputs, **options)
         gradient.keep(ctx, inputs, (result,) if is_single else result, options)
         return result if is_single else tuple(result)
-
-    # The same for the usual case, which is short enough to count.
-    def forward_of_one(ctx, options, *inputs):
-        result = plain(*inputs, **options)
-        if options:
-            ctx.options = options
-        if pick:
-            ctx.save_for_backward(*pick((result, *inputs)))
-        else:
-            ctx.save_for_backward(inputs[kept[0] - 1] if kept[0] else result)
-        return result
 
     def backward(ctx, *gradients):
         return (None, *gradient.run(ctx, gradients, ctx.needs_input_grad[1:]))
@@ -272,7 +260,10 @@ def _function_with_gradient(operator):
     class Function(torch.autograd.Function):
         pass
 
-    Function.forward = staticmethod(forward_of_one if kept else forward)
+    # What keep() does, without a frame of Python. Torch's methods for it set these two.
+    if gradient.pair and not gradient.formula and hasattr(Function, "to_save") and hasattr(Function, "materialize_grads"):
+        forward = _native.make_recorder(plain, gradient.kept, gradient.zeros)
+    Function.forward = staticmethod(forward)
     Function.backward = staticmethod(backward)
 
     Function.__name__ = Function.__qualname__ = operator.op.name
@@ -302,7 +293,7 @@ def _traced(name):
         for word in words:
             if word not in operator.options:
                 raise operator.op.unknown(word)
-        if _is_compiling() or _is_transformed() or not all(map(_is_plain, given)):
+        if _is_compiling() or _is_transformed() or not _are_plain(given):
             return operator.call(*given, **words)
         result = operator.function.apply({word: value for word, value in words.items() if value is not None}, *given)
         return result if len(operator.outputs) == 1 else operator.result(*result)

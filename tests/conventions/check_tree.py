@@ -28,6 +28,8 @@ ROOMS = {
 FOREIGN = re.compile(r'#\s*include\s*[<"](llvm|llvm-c|mlir|mlir-c|lld|cuda|hip|nvrtc|rocm)\b')
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 LONGEST = 900
+# They expect a comma where the program's locale has one.
+BY_LOCALE = re.compile(r"\b(strto[df]|strtold|sto[fd]|stold|atof)\s*\(")
 
 
 def allowed(folder):
@@ -83,6 +85,8 @@ def check(files):
             complaints.append(f"{path}: a public header with {found.group(0)}")
         if top in WITHOUT_LLVM and (found := FOREIGN.search(text)):
             complaints.append(f"{path}: {found.group(0)}, in a folder that goes without LLVM")
+        if (top in DIRECT or top in ("capi", "tools")) and (found := BY_LOCALE.search(text)):
+            complaints.append(f"{path}: {found.group(1)} reads numbers by the locale: take runtime::numberIn")
         if top in DIRECT and path.endswith((".h", ".cpp", ".def", ".td")):
             for name in INCLUDE.findall(text):
                 target = public.get(name) or name.split("/", 1)[0]

@@ -96,6 +96,11 @@ def test_tensors_that_are_not_what_memory_holds(device):
     weights = torch.randn(8, 8, device=device)
     same_gradients(lambda x: torch.complex(x, st.softmax(x)).conj().imag, lambda x: -x.softmax(-1), x, compiled=False)
     same_gradients(lambda x: torch.complex(x, st.matmul(x, weights)).conj().imag, lambda x: -x @ weights, x, compiled=False)
+    for result in (sectile.softmax(x), sectile.rms_norm(x, x[0]).y, sectile.softmax(x.to(torch.bfloat16)), sectile.softmax(x[:0])):
+        assert result.is_contiguous() and result.untyped_storage().resizable()  # torch's own
+        assert not result.requires_grad and not result.is_inference()
+    with torch.inference_mode():
+        assert sectile.softmax(x).is_inference()
     freed = torch.randn(3, 8, device=device)
     freed.untyped_storage().resize_(0)
     raises(ValueError, lambda: sectile.softmax(freed), says="x has elements, but no memory")
@@ -121,6 +126,9 @@ def test_gradients(device):
         return y + h
 
     same_gradients(ours, rms_norm, x, w, normal(4, 32))
+    # Nothing depends on y; options.
+    same_gradients(lambda x, r: sectile.rms_norm(x, w.detach(), residual=r, eps=1e-6).h, lambda x, r: x + r, x, normal(4, 32), compiled=False)
+    same_gradients(lambda x: sectile.rms_norm(x, w.detach(), eps=0.5).y, lambda x: F.rms_norm(x, (32,), w.detach(), 0.5), x, compiled=False)
     q, k, v, bias = normal(1, 2, 32, 32), normal(1, 2, 32, 32), normal(1, 2, 32, 32), normal(1, 2, 32, 32)
     same_gradients(lambda q, k, v: st.attention(q, k, v, causal=True).o,
                    lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
@@ -326,6 +334,14 @@ def test_streams_and_graphs():
         y = sectile.softmax(y) * 2
     torch.cuda.current_stream().wait_stream(stream)
     close(y, 2 * x.softmax(-1), 1e-5)
+    # Torch's allocator knows of who reads a result: its memory is nobody else's before they have.
+    y = sectile.softmax(x)
+    place = y.data_ptr()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        y.record_stream(stream)
+    del y
+    assert sectile.softmax(x).data_ptr() != place
     # Scratch memory of these is given back meanwhile, which must not end the capture.
     q = torch.randn(1, 2, 64, 32, device="cuda", requires_grad=True)
     st.attention(q, q, q).o.sum().backward()

@@ -226,9 +226,11 @@ TEST(Resolve, DtypesAndValuesAreChecked) {
               HasSubstr("b ('file.npy') is f32, but must be f16 like a"));
   EXPECT_THAT(refusal("matmul", {}, {{"trans_a", "yes"}}), HasSubstr("true or false, not 'yes'"));
   EXPECT_THAT(refusal("matmul", {}, {{"precision", "high"}}), HasSubstr("it can be tf32, exact"));
-  for (const char *text : {"", "x", "1x", "nan", "inf"})
+  for (const char *text : {"", "x", "1x", "nan", "inf", "1,5", "+-1", " 1"})
     EXPECT_THAT(refusal("attention", {}, {{"scale", text}}), HasSubstr("'scale' is a number"))
         << text;
+  for (const char *text : {"1e300", "-3.5e38"})
+    EXPECT_THAT(refusal("attention", {}, {{"scale", text}}), HasSubstr("more than f32 holds"));
   EXPECT_THAT(refusal("layer_norm", {{"x", tensor({4})}, {"w", tensor({4})}, {"b", tensor({4})}},
                       {{"eps", "-1"}}),
               HasSubstr("'eps' cannot be negative"));

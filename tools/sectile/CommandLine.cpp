@@ -1,5 +1,6 @@
 // Taking a command line apart.
 #include "tools/sectile/CommandLine.h"
+#include "runtime/Numerals.h"
 #include "tools/sectile/Suggest.h"
 #include <algorithm>
 #include <charconv>
@@ -131,11 +132,10 @@ double CommandLine::seconds(std::string_view flag) const {
   if (!has(flag))
     return 0;
   const std::string text = *value(flag);
-  char *end;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end || !(seconds > 0))
+  const std::optional<double> seconds = runtime::numberIn(text);
+  if (!seconds || !(*seconds > 0))
     throw InputError(std::string(flag) + " needs a number of seconds above 0, not '" + text + "'");
-  return seconds;
+  return *seconds;
 }
 
 std::optional<std::string> CommandLine::argument(std::size_t index) const {

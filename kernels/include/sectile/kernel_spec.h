@@ -88,7 +88,7 @@ struct ArgumentSpec {
 struct OptionSpec {
   enum Kind {
     flag,    // true or false
-    number,  // finite
+    number,  // finite in f32
     integer, // of 64 bits
     seed,    // of 64 bits, with or without a sign
     choice   // one of `choices`

@@ -2,6 +2,7 @@
 // both are about as long; the combinations of an axis's fields are its steps.
 #include "tools/sectile/cache/HeatMap.h"
 #include "autotune/Svg.h"
+#include "runtime/Numerals.h"
 #include "tools/sectile/Execute.h"
 #include "tools/sectile/cache/Cache.h"
 #include <algorithm>
@@ -36,12 +37,10 @@ Fields fieldsOf(const std::string &config) {
 
 // Numbers in order of their values, before anything else.
 bool before(const std::string &a, const std::string &b) {
-  char *endA, *endB;
-  const double x = std::strtod(a.c_str(), &endA), y = std::strtod(b.c_str(), &endB);
-  const bool numberA = !a.empty() && !*endA, numberB = !b.empty() && !*endB;
-  if (numberA && numberB && x != y)
-    return x < y;
-  return numberA != numberB ? numberA : a < b;
+  const std::optional<double> x = runtime::numberIn(a), y = runtime::numberIn(b);
+  if (x && y && *x != *y)
+    return *x < *y;
+  return x.has_value() != y.has_value() ? x.has_value() : a < b;
 }
 
 struct Axis {
