@@ -122,7 +122,7 @@ void drawSchedules(Draw &draw, Case &of, bool overlaps) {
                                           {"n", 64},
                                           {"warps", 8},
                                           {"stages", 2},
-                                          {"overlap", 1}})
+                                          {"overlap", prefix.empty() ? draw.number(1, 2) : 1}})
         fields[prefix + name] = value;
       return;
     }
