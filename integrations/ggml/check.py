@@ -88,7 +88,7 @@ def main():
         failures += wrong
     if options.write:
         with open(CHECKS, "w", encoding="utf-8") as file:
-            file.write("# How many checks of test-backend-ops pass, and how many the backend refuses: of check.py\n")
+            file.write("# How many checks of test-backend-ops pass, and how many are refused: of check.py\n")
             file.writelines(f"{name:20} {passed:5} {refused:5}\n" for name, (passed, refused) in sorted(known.items()))
     print("\n".join(failures))
     sys.exit(1 if failures else 0)
