@@ -82,7 +82,7 @@ Kernel packedPlan{
       int column = 0;
       for (const auto &each : {sequence, first, blocks, firstQuery, queriesOf, firstKey, keysOf})
         store(to + column++ * plan.stride(1), gather(each, at, 0), row < last);
-      store(plan.ptr() + last * plan.stride(0), sum(blocks, 0), program_id(0) == 0);
+      store(plan.ptr() + last * plan.stride(0), minimum(sum(blocks, 0), last), program_id(0) == 0);
     }};
 
 // Lengths are known in the mean alone.
