@@ -137,10 +137,8 @@ void LayoutProblem::addNodes() {
       consumer[operand] = nodes.size();
     if (auto dot = dyn_cast<cta::DotOp>(op))
       node.onlyProposals = dot.getInstruction().has_value();
-    else {
-      auto turned = dyn_cast<cta::AlongKOp>(op);
-      node.onlyProposals = turned && !staysInRegisters(turned);
-    }
+    else if (auto alongK = dyn_cast<cta::AlongKOp>(op))
+      node.onlyProposals = !staysInRegisters(alongK);
     nodes.push_back(std::move(node));
   });
 }

@@ -1,6 +1,6 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
 // multiply-adds. Operands that memory has across K are turned for instructions that read them along
-// K alone.
+// K alone, or, words, read into registers as the left one.
 #include "ir/MmaElements.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
