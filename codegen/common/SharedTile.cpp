@@ -80,7 +80,6 @@ SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, co
   if (access.matrices) {
     matrixRows = places.rowsOf(*access.matrices);
     words.resize(layout.numRegisters() / access.matrices->elementsPerWord);
-    return;
   }
   groupOf.resize(layout.coreRegisters());
   for (auto [i, reg] : llvm::enumerate(access.registers))
@@ -90,48 +89,55 @@ SharedReader::SharedReader(KernelEmitter &emitter, const Layout &distributed, co
 void SharedReader::load(unsigned reg) {
   llvm::IRBuilder<> &b = emitter.b;
   unsigned core = layout.coreRegisters(), repeat = reg / core * core;
-  if (const auto &matrices = access.matrices) {
-    unsigned first = reg - reg % access.vector;
-    auto parts = emitter.hooks.matrixLoad(b, places.address(first, matrixRows), matrices->matrices,
-                                          matrices->transposed);
-    for (auto [i, part] : llvm::enumerate(parts))
-      words[first / matrices->elementsPerWord + i] = part;
-    return;
-  }
   ArrayRef<unsigned> group =
       ArrayRef(access.registers).slice(groupOf[reg % core] * access.vector, access.vector);
-  llvm::Type *words = wordsOf(memoryType, access.vector);
-  llvm::Value *value = b.CreateAlignedLoad(words, places.address(repeat + group.front()),
-                                           llvm::Align(access.vector * bytesOf(memoryType)));
-  SmallVector<llvm::Value *> elements;
-  unpackWords(b, value, memoryType, access.vector, elements);
-  for (auto [element, to] : llvm::zip_equal(elements, group))
-    loaded[repeat + to] = emitter.fromMemory(element, type);
+  auto unpack = [&](llvm::Value *value, ArrayRef<unsigned> registers) {
+    SmallVector<llvm::Value *> elements;
+    unpackWords(b, value, memoryType, registers.size(), elements);
+    for (auto [element, to] : llvm::zip_equal(elements, registers))
+      loaded[repeat + to] = emitter.fromMemory(element, type);
+  };
+  if (const auto &matrices = access.matrices) {
+    const unsigned count = matrices->elementsPerWord;
+    auto parts = emitter.hooks.matrixLoad(b, places.address(repeat + group.front(), matrixRows),
+                                          matrices->matrices, matrices->transposed);
+    for (auto [i, part] : llvm::enumerate(parts)) {
+      ArrayRef<unsigned> inWord = group.slice(i * count, count);
+      if (inWord.back() - inWord.front() == count - 1)
+        words[(repeat + inWord.front()) / count] = part;
+      else
+        unpack(part, inWord);
+    }
+    return;
+  }
+  unpack(b.CreateAlignedLoad(wordsOf(memoryType, access.vector),
+                             places.address(repeat + group.front()),
+                             llvm::Align(access.vector * bytesOf(memoryType))),
+         group);
 }
 
 llvm::Value *SharedReader::get(unsigned reg) {
+  const unsigned count = access.matrices ? access.matrices->elementsPerWord : 1;
+  if (!loaded[reg] && !(access.matrices && words[reg / count]))
+    load(reg);
   if (loaded[reg])
     return loaded[reg];
-  if (!access.matrices) {
-    load(reg);
-    return loaded[reg];
-  }
-  unsigned count = access.matrices->elementsPerWord, first = reg - reg % count;
+  const unsigned first = reg - reg % count;
   SmallVector<llvm::Value *> elements;
-  unpackWords(emitter.b, word(first), memoryType, count, elements);
+  unpackWords(emitter.b, words[reg / count], memoryType, count, elements);
   for (auto [i, element] : llvm::enumerate(elements))
     loaded[first + i] = emitter.fromMemory(element, type);
   return loaded[reg];
 }
 
 llvm::Value *SharedReader::word(unsigned reg) {
-  if (access.matrices) {
-    llvm::Value *&word = words[reg / access.matrices->elementsPerWord];
-    if (!word)
-      load(reg);
-    return word;
-  }
   unsigned count = std::max(1u, 4 / bytesOf(memoryType));
+  if (access.matrices) {
+    if (!loaded[reg] && !words[reg / count])
+      load(reg);
+    if (words[reg / count])
+      return words[reg / count];
+  }
   SmallVector<llvm::Value *> elements;
   for (unsigned i = 0; i < count; ++i)
     elements.push_back(emitter.toMemory(get(reg + i)));

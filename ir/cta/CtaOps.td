@@ -122,13 +122,14 @@ def Cta_AlongKOp : Cta_Op<"along_k", [Pure, AllTypesMatch<["source", "result"]>]
   let summary = "the same tile, an operand of a dot, whose neighbours memory has across K";
   let description = [{
     For an instruction that reads shared memory along K alone. Its layout gives each thread squares of elements, which
-    are words both ways: read across K from the slot that a copy filled, and written along K to the dot's buffer. A left
-    operand of 32 bits is read in the layout of the dot's registers instead, and stays there. `axis` is K among the
-    tile's dimensions.
+    are words both ways: read across K from the slot that a copy filled, and written along K to the dot's buffer. One
+    that `stays` is read in the layout of the dot's registers instead, and goes no further. `axis` is K among the tile's
+    dimensions.
   }];
-  let arguments = (ins Tile_Tensor:$source, ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<1>]>:$axis);
+  let arguments = (ins Tile_Tensor:$source, ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<1>]>:$axis,
+                       UnitAttr:$stays);
   let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$source `along` $axis attr-dict `:` type($source)";
+  let assemblyFormat = "$source `along` $axis (`stays` $stays^)? attr-dict `:` type($source)";
 }
 
 def Cta_OfBlockOp : Cta_Op<"of_block", [Pure, AttrSizedOperandSegments, AllTypesMatch<["source", "result"]>]> {

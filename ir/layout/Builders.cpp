@@ -117,6 +117,7 @@ static Layout tileMma(llvm::ArrayRef<int64_t> shape, const Layout &fragment, int
   unsigned rank = shape.size();
   Filler filler(Layout::Kind::Distributed, shape);
   filler.addFragment(fragment);
+  filler.add(In::Register, rank - 1, log2Exact(tiling.beside));
   auto addWarps = [&](int dim, unsigned count) {
     if (dim < 0)
       filler.replicate(In::Warp, log2Exact(count));

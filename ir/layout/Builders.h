@@ -25,6 +25,7 @@ struct MmaTiling {
   /// Whether tiles repeat in registers along the rows first (else along the columns first).
   bool rowsFirst = false;
   unsigned warpsBatch = 1; ///< along the first dimension of several matrices
+  unsigned beside = 1;     ///< a warp's fragments beside each other, before the next warp's
 };
 
 /// The accumulator (M x N) of instructions whose own has this fragment.

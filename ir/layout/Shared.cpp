@@ -289,6 +289,18 @@ static llvm::SmallVector<MatrixPlaces, 2> matrixPlaces(const Layout &distributed
   llvm::SmallVector<MatrixPlaces, 2> ways{{false, words, fours}};
   if (elementBits == 16)
     ways.push_back({true, fours, words});
+  if (elementBits != 8)
+    return ways;
+  // The unit of 16 bits is a pair of one thread, before the pair of the second of eight fours.
+  const uint32_t next = distributed.packed(In::Lane)[2];
+  for (auto [bit, element] : llvm::enumerate(distributed.packed(In::Register)))
+    for (unsigned dim = 0; dim < distributed.rank(); ++dim)
+      if (element << 1 == next && distributed.along(element, dim) && distributed.along(next, dim)) {
+        llvm::SmallVector<PlaceBit, 4> row{{In::Register, bit}};
+        llvm::append_range(row, fours);
+        ways.push_back(
+            {true, row, {{In::Register, unsigned(bit == 0)}, {In::Lane, 0}, {In::Lane, 1}}});
+      }
   return ways;
 }
 
@@ -319,14 +331,22 @@ std::optional<MatrixAccess> planMatrixAccess(const Layout &shared, const Layout 
   });
   if (way == ways.end())
     return std::nullopt;
-  unsigned wordBits = log2Floor(32 / elementBits), registerBits = distributed.bits(In::Register);
-  for (unsigned bit = wordBits; bit < registerBits; ++bit)
-    if (!beginsRow({In::Register, bit}))
-      return std::nullopt;
+  // Those of a word's elements, of the matrices, and of the instructions.
+  llvm::SmallVector<unsigned, 8> registerBits;
+  for (const PlaceBit &place : llvm::concat<const PlaceBit>(way->row, way->rows))
+    if (place.first == In::Register)
+      registerBits.push_back(place.second);
+  const unsigned wordBits = registerBits.size();
+  for (unsigned bit = 0; bit < distributed.bits(In::Register); ++bit)
+    if (!llvm::is_contained(llvm::ArrayRef(registerBits).take_front(wordBits), bit)) {
+      if (!beginsRow({In::Register, bit}))
+        return std::nullopt;
+      registerBits.push_back(bit);
+    }
   for (unsigned bit = 0; bit < offsets.bits(In::Warp); ++bit)
     if (!beginsRow({In::Warp, bit}))
       return std::nullopt;
-  unsigned matrixBits = std::min(2u, registerBits - wordBits);
+  const unsigned matrixBits = std::min<unsigned>(2, registerBits.size() - wordBits);
   MatrixAccess access;
   access.transposed = way->transposed;
   access.elementsPerWord = 1u << wordBits;
@@ -334,7 +354,13 @@ std::optional<MatrixAccess> planMatrixAccess(const Layout &shared, const Layout 
   for (auto [bit, place] : llvm::enumerate(way->rows))
     access.laneOffsets[bit] = offsetOf(place);
   for (unsigned bit = 0; bit < matrixBits; ++bit)
-    access.laneOffsets[3 + bit] = offsetOf({In::Register, wordBits + bit});
+    access.laneOffsets[3 + bit] = offsetOf({In::Register, registerBits[wordBits + bit]});
+  for (unsigned moved = 0; moved < distributed.coreRegisters(); ++moved) {
+    unsigned reg = 0;
+    for (auto [bit, to] : llvm::enumerate(registerBits))
+      reg |= (moved >> bit & 1) << to;
+    access.registers.push_back(reg);
+  }
   return access;
 }
 
@@ -367,7 +393,7 @@ SharedAccess planSharedAccess(const Layout &shared, const Layout &distributed, u
   if (!byMatrices.matrices)
     return access;
   byMatrices.vector = byMatrices.matrices->registersPerInstruction();
-  llvm::append_range(byMatrices.registers, llvm::seq(0u, distributed.coreRegisters()));
+  byMatrices.registers = byMatrices.matrices->registers;
   byMatrices.idealWavefronts = byMatrices.matrices->matrices;
   byMatrices.wavefronts =
       byMatrices.idealWavefronts * wavefrontsPerMatrix(*byMatrices.matrices, elementBits, banks);

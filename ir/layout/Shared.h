@@ -29,9 +29,11 @@ struct MatrixAccess {
   unsigned matrices = 1;
   /// Elements in a 32-bit register.
   unsigned elementsPerWord = 1;
-  /// Instruction i moves registersPerInstruction() registers in order, starting at the core
-  /// register f = i * registersPerInstruction(). Lane `a` gives it the offset of register f in lane
-  /// 0 of its warp, xor laneOffsets[b] for every bit b of a. Lanes beyond 8 * matrices repeat.
+  /// Core registers in the order in which they are moved, so many by each instruction: ascending,
+  /// but for transposed bytes. With f the first of them, lane `a` gives the instruction the offset
+  /// of register f in lane 0 of its warp, xor laneOffsets[b] for every bit b of a. Lanes beyond
+  /// 8 * matrices repeat.
+  llvm::SmallVector<unsigned, 16> registers;
   std::array<uint32_t, 5> laneOffsets{};
   unsigned registersPerInstruction() const { return matrices * elementsPerWord; }
 };
@@ -43,8 +45,8 @@ struct MatrixRows {
   llvm::SmallVector<uint32_t, 4> row;
   llvm::SmallVector<uint32_t, 3> rows;
 };
-/// Straight and, for 16-bit elements, transposed; empty where the fragment has no such matrices. A
-/// store's fragment may hold no element twice.
+/// Straight and, for elements of 16 bits and for bytes whose pairs a thread holds, transposed;
+/// empty where the fragment has no such matrices. A store's fragment may hold no element twice.
 llvm::SmallVector<MatrixRows, 2> matrixRows(const Layout &distributed, unsigned elementBits,
                                             bool isStore);
 

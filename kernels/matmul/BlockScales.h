@@ -8,10 +8,10 @@
 
 namespace sectile {
 
-// What is scaled: `parts` products [m, n] over the same blocks.
+// What is scaled: `parts` products [m, n] over the same blocks, from `first` up to `end`.
 struct ScaledBlocks {
   int parts, m, n;
-  Int blocks;
+  Int first, end;
   LoopOptions options = {};
   int ahead = 1; // blocks ahead that scales are loaded: behind copies in flight they take longer
   bool hasRows = true, hasColumns = true;
@@ -33,8 +33,8 @@ std::vector<Tile<float>> sumsOfBlocks(const ScaledBlocks &of, Rows &&rowScales,
       columns[place][part] = columnScales(block, static_cast<int>(part));
   };
   for (std::size_t place = 0; place < ahead; ++place)
-    load(place, Int(static_cast<int>(place)));
-  for (auto block : range(0, of.blocks, of.options)) {
+    load(place, of.first + static_cast<int>(place));
+  for (auto block : range(of.first, of.end, of.options)) {
     std::vector<Tile<float>> scales;
     for (std::size_t part = 0; part < parts; ++part)
       scales.push_back(!of.hasColumns ? rows[0]

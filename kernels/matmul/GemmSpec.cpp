@@ -36,7 +36,8 @@ ProductShape shapeOf(const Invocation &call) {
           .isAligned = row * bytes % 128 == 0,
           .acrossK = !call.options.flag("trans_b"),
           .streamed = call.options.choice("schedule") == "stream_k",
-          .promotes = isFp8(call.dtype("a"))};
+          .promotes = isFp8(call.dtype("a")),
+          .resultBytes = std::int64_t(size_of(resultType(call)))};
 }
 
 bool isInWarpgroups(const Invocation &call, const std::string &target) {
@@ -71,7 +72,7 @@ ProductChoice choiceForWarpgroups(const Invocation &call, const std::string &tar
   std::span<const ProductTile> tiles = productTiles;
   if (shape.bytes == 2 && !shape.streamed)
     tiles = tilesOf16Bits;
-  else if (shape.bytes == 4 && shape.turnsB && !shape.turnsA)
+  else if (shape.bytes != 2 && shape.turnsB && !shape.turnsA)
     tiles = exchangedTiles;
   // Threads store rows that are no multiple of 16 bytes, which takes as long as multiplying where a
   // program has the sums of the largest tile, in f32.
@@ -79,7 +80,7 @@ ProductChoice choiceForWarpgroups(const Invocation &call, const std::string &tar
     tiles = tiles.subspan(1);
   // A residual may be stored over, so that threads would store, and takes more registers than
   // others leave.
-  const bool mayPersist = shape.bytes > 1 && !epilogueParts(call).residual;
+  const bool mayPersist = !epilogueParts(call).residual;
   const ProductConfig best = fastestProduct(tiles, shape,
                                             {.persistent = !mayPersist      ? ProductForms::never
                                                            : shape.streamed ? ProductForms::always

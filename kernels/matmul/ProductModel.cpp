@@ -94,18 +94,19 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   const auto turns = [&](double extent) {
     return extent * k * bytes * (1 + std::max(1.0, 128 / (extent * bytes))) / 2;
   };
-  // Words of one operand go to registers as they lie, which takes the chip's left one: the other
-  // way round where they are b's, if its columns are rows of warpgroups then.
-  const bool readsA = shape.turnsA && shape.bytes == 4,
-             readsB = shape.turnsB && shape.bytes == 4 && !shape.turnsA &&
+  // One operand goes to registers as it lies, which takes the chip's left one: the other way round
+  // where it is b, if its columns are rows of warpgroups then.
+  const bool readsA = shape.turnsA,
+             readsB = shape.turnsB && !shape.turnsA &&
                       config.n % (warpgroupRows * config.warps / 4) == 0,
-             turnsA = shape.turnsA && !readsA, turnsB = shape.turnsB && !readsB;
-  if (turnsA || turnsB)
-    step += turning + ((turnsA ? turns(m) : 0) + (turnsB ? turns(n) : 0)) / turned;
-  if (readsA || readsB)
+             turnsB = shape.turnsB && !readsB;
+  if (turnsB)
+    step += turning + turns(n) / turned;
+  // Other products run beside a read but those whose sums threads wait for.
+  if ((readsA || readsB) && (shape.bytes == 4 || shape.promotes))
     step += (readsA ? m : n) * k * bytes / readIntoRegisters;
 
-  const double result = double(std::max<std::int64_t>(shape.bytes, 2));
+  const auto result = double(shape.resultBytes);
   const double edges = prologue + (hasHalves ? halfLinesStored : 1) * m * n * result / stored;
   double computing =
       waves * steps * step + (config.persistent ? edges + std::max(waves - 1, 0.0) * exposed * edges
@@ -267,7 +268,9 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
     // One slot fewer than there is room for: sums are stored through shared memory, too.
     const std::int64_t slots = room / ((tile.m + tile.n) * config.k * shape.bytes) - 1;
     const bool isAlone = count <= units && !shape.streamed;
-    if (forms.persistent != forms.never) {
+    // Two sets of the largest tile's sums leave no registers for the copies' warp.
+    if (forms.persistent != forms.never &&
+        !(shape.promotes && tile.m * tile.n > 64 * 32 * tile.warps)) {
       config.persistent = true;
       // A program's only tile gains no more from a warp for copies than from a deeper ring.
       if (forms.persistent == forms.always || !isAlone || slots <= tile.stages)
@@ -307,14 +310,20 @@ ProductConfig sectile::fastestOfFewRows(const ProductShape &shape, const std::st
     std::int64_t n, bytes, stages, leastSteps = 0;
     bool isAcrossK = false;
   };
-  constexpr Tile tiles[] = {
-      {32, 512, 6, 16}, {32, 256, 6}, {128, 256, 4}, {256, 64, 6, 0, /*isAcrossK=*/true}};
+  constexpr Tile tiles[] = {{32, 512, 6, 16},
+                            {32, 256, 6},
+                            {64, 256, 4},
+                            {128, 256, 4},
+                            {256, 64, 6, 0, /*isAcrossK=*/true}};
   constexpr std::int64_t shallowest = 32, deepest = 256, mostSplits = 16, leastStepsOfSplit = 8;
   const auto inner = static_cast<std::uint64_t>(std::max(shape.inner, shallowest));
   ProductConfig best{};
   double least = 0;
   for (const auto &[n, bytes, stages, leastSteps, isAcrossK] : tiles) {
-    if (isAcrossK && !shape.acrossK)
+    // Bytes that lie across K are read in pairs of columns, 16 to a warp.
+    const bool areBytesAcrossK = shape.bytes == 1 && shape.acrossK;
+    if ((isAcrossK && !shape.acrossK) || (n < 64 && areBytesAcrossK) ||
+        (n == 64 && !areBytesAcrossK))
       continue;
     const std::int64_t m = shape.rows <= narrowRows ? narrowRows : fewRows,
                        k = std::min({bytes / shape.bytes, deepest,

@@ -16,6 +16,7 @@ struct ProductShape {
   bool streamed = false;    // the steps of all tiles are dealt out evenly: there are no waves
   bool promotes = false;    // the sums of each step are added to others, by threads
   bool turnsA = false, turnsB = false; // a step's rows or columns lie across K, and should along it
+  std::int64_t resultBytes = 2;        // of an element of the product
 };
 
 struct ProductConfig {

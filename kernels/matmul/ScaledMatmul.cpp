@@ -9,6 +9,7 @@
 #include "kernels/matmul/Gemm.h"
 #include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/matmul/SharedSums.h"
 #include "kernels/matmul/TileOrder.h"
 #include "kernels/references/Sample.h"
 #include <algorithm>
@@ -20,33 +21,46 @@ namespace {
 
 struct ScaledConfig {
   int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3, cluster = 1;
+  int splits = 1, sliceM = 0, sliceN = 0; // sliceM: add up the parts of splits, in slices
   bool persistent = false;
   int block_k = 128, block_n = 128;
   Activation activation = Activation::none;
   bool bias = false;
 };
-SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, cluster, persistent, block_k, block_n,
-               activation, bias)
+SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, cluster, splits, sliceM, sliceN,
+               persistent, block_k, block_n, activation, bias)
 
 template <class T, class Out> struct ScaledArguments {
   View<const T, 2> a, b;
   View<const float, 2> a_scales, b_scales;
   View<const Out, 1> bias;
   View<Out, 2> c;
+  View<float, 3> parts;
 };
 template <class T, class Out>
-SECTILE_STRUCT((ScaledArguments<T, Out>), a, b, a_scales, b_scales, bias, c)
+SECTILE_STRUCT((ScaledArguments<T, Out>), a, b, a_scales, b_scales, bias, c, parts)
 
 template <class T, class Out>
 Kernel scaledMatmul{
     "scaled_matmul", [](const ScaledArguments<T, Out> &arguments, const ScaledConfig &config) {
-      const auto &[a, b, aScales, bScales, bias, c] = arguments;
+      const auto &[a, b, aScales, bScales, bias, c, parts] = arguments;
       const int m = config.m, n = config.n, steps = config.block_k / config.k;
+      const PartLayout layout(m, n);
+      if (config.sliceM) {
+        const SplitSlice slice = splitSlice(m, n, config.sliceM, config.sliceN);
+        auto [i, j] = grouped_order(slice.tile, c.tiles(m, n), config.order);
+        ScaledConfig ofSlice = config;
+        ofSlice.m = slice.rows, ofSlice.n = slice.columns;
+        storeActivated(c, bias, i * (m / slice.rows) + slice.i, j * (n / slice.columns) + slice.j,
+                       sumOfSplits(parts, layout, config.splits, slice), ofSlice);
+        return;
+      }
       program_clusters(config.cluster);
       const TileOrder order(cdiv(c.extent(0), m), cdiv(c.extent(1), n), config.order,
                             config.cluster);
-      order.forTiles(config.persistent, [&](const Int &tile) {
-        auto [i, j] = order.at(tile);
+      order.forTiles(config.persistent, [&](const Int &program) {
+        const Int part = program % config.splits, blocks = aScales.extent(1);
+        auto [i, j] = order.at(program / config.splits);
         auto left = a.tile(m, config.k);
         auto right = b.tile(config.k, n);
         const ColumnScales columns{bScales, config.block_n, n, config.block_n % n == 0};
@@ -59,7 +73,8 @@ Kernel scaledMatmul{
             {.parts = 1,
              .m = m,
              .n = n,
-             .blocks = aScales.extent(1),
+             .first = part * blocks / config.splits,
+             .end = (part + 1) * blocks / config.splits,
              .options = copiedApart(config.persistent),
              .ahead = config.persistent ? 2 : 1},
             [&](const Int &block) { return aScales.tile(m, 1).load(i, block); },
@@ -70,7 +85,10 @@ Kernel scaledMatmul{
                 sums = dot(left.load(i, step), right.load(step, j), sums);
               return std::vector{cast<float>(sums)};
             });
-        storeActivated(c, bias, i, j, total[0], config);
+        if (config.splits == 1)
+          storeActivated(c, bias, i, j, total[0], config);
+        else
+          layout.store(parts.at(program), total[0]);
       });
     }};
 
@@ -91,13 +109,21 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
 
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
   // Tiles of wgmma have 64 rows, and are slower the fewer there are.
-  if (call.extent("M") <= 8 && call.options.flag("trans_b")) {
-    Config few = productFields(call, {.m = 16, .n = 32, .k = 128, .warps = 4, .stages = 4}, target);
+  const bool liesAlongK = call.options.flag("trans_b");
+  if (call.extent("M") <= (liesAlongK ? 8 : 16)) {
+    ProductConfig config{.m = 16, .n = liesAlongK ? 32 : 64, .k = 128, .warps = 4, .stages = 4};
+    constexpr std::int64_t leastSteps = 16, mostSplits = 16;
+    const std::int64_t tiles = std::max<std::int64_t>(ceilDiv(call.extent("N"), config.n), 1);
+    config.splits = std::clamp<std::int64_t>(
+        std::min(multiprocessors(target) / tiles, call.extent("K") / config.k / leastSteps), 1,
+        mostSplits);
+    Config few = productFields(call, config, target);
     few["copy_first"] = 0;
     return few;
   }
   const auto fastest = [&](const ProductShape &shape) {
-    return fastestProduct(scaledTiles, shape, {.persistent = ProductForms::always}, target);
+    return fastestProduct(scaledTiles, shape,
+                          {.persistent = ProductForms::always, .mostSplits = 16}, target);
   };
   const ProductShape straight = shapeOf(call), lying = asItLies(call, straight);
   const ProductConfig config = fastest(lying), copied = fastest(straight);
@@ -153,6 +179,7 @@ KernelSpec sectile::scaledMatmulSpec() {
   spec.add_options(scaledResultOptions());
   spec.config = productFieldSpecs("order", "depth of one step; divides block_k",
                                   {clusterField,
+                                   {"splits", "programs that share the sums of one tile"},
                                    persistentField,
                                    {"programs", "programs where they are persistent"},
                                    copyFirstField});
@@ -198,17 +225,26 @@ KernelSpec sectile::scaledMatmulSpec() {
          return sums >= 4 && sums <= 64 && call.options.integer("block_k") % config.at("k") == 0;
        }}};
   spec.apply = [](Use &use) {
-    const auto config = use.config_as<ScaledConfig>();
+    auto config = use.config_as<ScaledConfig>();
     if (config.block_k % config.k)
       throw InputError("scaled_matmul: configuration field 'k' is " + std::to_string(config.k) +
                        ", which does not divide block_k, " + std::to_string(config.block_k));
-    const std::int64_t programs =
-        programsFor(use, clusteredTiles(use.call, config), config.cluster);
+    if (config.splits > 1) {
+      config.persistent = false;
+      config.cluster = 1;
+    }
+    const std::int64_t tiles = clusteredTiles(use.call, config),
+                       programs = config.splits > 1 ? tiles * config.splits
+                                                    : programsFor(use, tiles, config.cluster);
+    const auto parts =
+        partsOfSums<float>(use, partsOfSplits(tiles, config.splits), config.m, config.n);
     for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("a"), [&]<class T>(T) {
       const auto a = leftOperand(use, use.tensor<T, 2>("a")),
                  b = rightOperand(use, use.tensor<T, 2>("b"));
       for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
-        use(scaledMatmul<T, Out>, programs, config, {{"a", a}, {"b", b}});
+        forSplits(config, programs, tiles, [&](std::int64_t count, const ScaledConfig &each) {
+          use(scaledMatmul<T, Out>, count, each, {{"a", a}, {"b", b}, {"parts", parts}});
+        });
       });
     });
   };

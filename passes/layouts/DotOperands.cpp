@@ -50,6 +50,13 @@ OperandOrigin originOfOperand(Value operand) {
   }
 }
 
+cta::AlongKOp alongKOf(Value operand) {
+  Operation *op = operand.getDefiningOp();
+  while (isa_and_nonnull<tile::PermuteOp, tile::ReshapeOp, cta::ConvertLayoutOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return dyn_cast_or_null<cta::AlongKOp>(op);
+}
+
 /// Which elements of an operand each thread reads, in the operand's axes.
 static Layout readerLayout(cta::DotOp dot, unsigned number) {
   const Layout &sums = *cta::layoutOf(dot.getType());

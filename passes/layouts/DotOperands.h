@@ -25,6 +25,9 @@ struct OperandOrigin {
 };
 OperandOrigin originOfOperand(mlir::Value operand);
 
+/// Where an operand of a dot lies across K in memory and was read along K; null elsewhere.
+cta::AlongKOp alongKOf(mlir::Value operand);
+
 /// A tile that dots read from shared memory.
 struct SharedTile : BufferReaders {
   llvm::SmallVector<BufferUse, 2> uses;

@@ -17,6 +17,7 @@
 #include "passes/analysis/VectorLength.h"
 #include "passes/analysis/Warps.h"
 #include "passes/layouts/ChooseBuffer.h"
+#include "passes/layouts/DotOperands.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -225,17 +226,6 @@ double LayoutCosts::ofBuffer(cta::BufferType buffer, const Layout &layout, bool 
          planSharedAccess(shared, layout, bits, isStore, banksOf(target)).cost();
 }
 
-bool staysInRegisters(cta::AlongKOp op) {
-  OpOperand *use = nullptr;
-  for (Value tile = op; tile && tile.hasOneUse();) {
-    use = &*tile.use_begin();
-    auto permute = dyn_cast<tile::PermuteOp>(use->getOwner());
-    tile = permute ? permute.getResult() : Value();
-  }
-  return use && isa<cta::DotOp>(use->getOwner()) && use->getOperandNumber() == 0 &&
-         cta::elementBits(op.getType()) == 32;
-}
-
 // The slot that the engine fills, or the dot's buffer, by the axis of its lines.
 static Layout bufferAlong(cta::AlongKOp op, unsigned axis) {
   const RankedTensorType type = op.getType();
@@ -248,7 +238,7 @@ double LayoutCosts::ofAlongK(cta::AlongKOp op, const Layout &layout) const {
   const unsigned along = op.getAxis(), bits = cta::elementBits(op.getType());
   double cost = 0;
   for (const unsigned axis : {1 - along, along})
-    if (axis != along || !staysInRegisters(op))
+    if (axis != along || !op.getStays())
       cost += planSharedAccess(bufferAlong(op, axis), layout, bits, /*isStore=*/axis == along,
                                banksOf(target))
                   .cost();
@@ -272,7 +262,7 @@ SmallVector<Layout, 4> LayoutCosts::proposals(Operation *op) const {
       .Case([&](cta::DotOp dot) { proposeForDot(dot, result); })
       .Case([&](tile::ScanOp scan) { proposeForScan(scan, result); })
       .Case([&](cta::AlongKOp op) {
-        if (!staysInRegisters(op))
+        if (!op.getStays())
           result.push_back(squaresLayout(
               bufferAlong(op, 1 - op.getAxis()), bufferAlong(op, op.getAxis()), target.warpSize,
               warpsOf(op), cta::elementBits(op.getType()), banksOf(target)));
@@ -400,11 +390,15 @@ void LayoutCosts::proposeForDot(cta::DotOp dot, SmallVectorImpl<Layout> &proposa
   if (const MmaInstruction *instruction = instructionOf(dot, target)) {
     // All warps along the rows first: sums along rows then stay within warps.
     unsigned mostBatch = rank > 2 ? std::min(warps, core(0)) : 1;
+    // Bytes that lie across K are read in pairs of columns, which are a fragment apart in the sums.
+    const unsigned beside = instruction->warps() == 1 && alongKOf(dot.getB()) ? 2 : 1;
     for (unsigned warpsBatch = mostBatch; warpsBatch > 0; warpsBatch /= 2)
       for (unsigned warpsM = warps / warpsBatch; warpsM >= instruction->warps(); warpsM /= 2)
-        proposals.push_back(mmaAccumulator(
-            shape, instruction->sumFragment,
-            {.warpsM = warpsM, .warpsN = warps / warpsBatch / warpsM, .warpsBatch = warpsBatch}));
+        proposals.push_back(mmaAccumulator(shape, instruction->sumFragment,
+                                           {.warpsM = warpsM,
+                                            .warpsN = warps / warpsBatch / warpsM,
+                                            .warpsBatch = warpsBatch,
+                                            .beside = beside}));
     return;
   }
   SmallVector<unsigned, 4> order;

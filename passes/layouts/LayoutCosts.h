@@ -9,9 +9,6 @@
 
 namespace sectile {
 
-/// Whether a dot reads what lies across K in memory from registers: words, as the left operand.
-bool staysInRegisters(cta::AlongKOp op);
-
 /// Costs are estimated cycles of one warp.
 class LayoutCosts {
 public:

@@ -138,7 +138,7 @@ void LayoutProblem::addNodes() {
     if (auto dot = dyn_cast<cta::DotOp>(op))
       node.onlyProposals = dot.getInstruction().has_value();
     else if (auto alongK = dyn_cast<cta::AlongKOp>(op))
-      node.onlyProposals = !staysInRegisters(alongK);
+      node.onlyProposals = !alongK.getStays();
     nodes.push_back(std::move(node));
   });
 }

@@ -1,6 +1,6 @@
 // Every dot becomes matrix instructions of the target where it has some that fit, else fused
 // multiply-adds. Operands that memory has across K are turned for instructions that read them along
-// K alone, or, words, read into registers as the left one.
+// K alone, or read into registers, for sums in another order where that takes one.
 #include "ir/MmaElements.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "passes/Kernel.h"
@@ -9,6 +9,7 @@
 #include "passes/analysis/ExplicitSlots.h"
 #include "passes/analysis/Warps.h"
 #include "passes/checks/Check.h"
+#include "passes/layouts/DotOperands.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace sectile {
@@ -29,7 +30,7 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     if (failed(target) || failed(checkBare(getOperation())))
       return signalPassFailure();
     contiguity.reset();
-    getOperation().walk([&](tile::DotOp dot) { select(exchanged(dot, *target), *target); });
+    getOperation().walk([&](tile::DotOp dot) { select(rearranged(dot, *target), *target); });
   }
 
   /// Whether there are the warps that an instruction takes and, where it reads shared memory
@@ -124,6 +125,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     for (unsigned number : {0, 1}) {
       const Value operand = dot->getOperand(number);
       const std::string name = number == 0 ? "A" : "B";
+      if (instruction.home(number) != OperandHome::Shared && isReadIntoRegisters(operand))
+        continue;
       switch (howLies(operand, 1 - number)) {
       case Lies::AlongK:
         break;
@@ -184,65 +187,248 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
     return smallest;
   }
 
+  /// An order of a dot's sums in which an instruction reads operands that lie across K into
+  /// registers without turning them.
+  struct Arrangement {
+    bool turned = false;               ///< the sums of transposed operands
+    std::array<bool, 2> interleaved{}; ///< rows, columns: those of interleaved() of A, of B
+  };
+
+  /// The same for each of its numbers, if it is one.
+  static DenseElementsAttr splatOf(Value matrix) {
+    DenseElementsAttr splat;
+    return matchPattern(matrix, m_Constant(&splat)) && splat.isSplat() ? splat : nullptr;
+  }
+
+  const MmaInstruction *instructionFor(tile::DotOp dot, const Target &target) {
+    std::string refusal, passedOver;
+    return instructionFor(dot, tile::elementType(dot.getA().getType()),
+                          tile::elementType(dot.getB().getType()),
+                          tile::elementType(dot.getAcc().getType()), target, refusal, passedOver);
+  }
+
   /// A matrix the other way round.
   static Value turned(OpBuilder &builder, Value matrix) {
     const auto type = mlir::cast<RankedTensorType>(matrix.getType());
     const SmallVector<int64_t> shape{type.getShape()[1], type.getShape()[0]};
     const Location loc = matrix.getLoc();
-    if (DenseElementsAttr splat; matchPattern(matrix, m_Constant(&splat)) && splat.isSplat())
+    if (auto permute = matrix.getDefiningOp<tile::PermuteOp>())
+      return permute.getSource();
+    if (DenseElementsAttr splat = splatOf(matrix))
       return arith::ConstantOp::create(
           builder, loc, splat.resizeSplat(RankedTensorType::get(shape, type.getElementType())));
     return tile::PermuteOp::create(builder, loc, type.clone(shape), matrix,
                                    ArrayRef<int32_t>{1, 0});
   }
 
-  /// A loop's sums of products whose B alone lies across K are as good the other way round: the
-  /// sums of transposed operands, of which the instruction takes the left one from registers, where
-  /// words are read from shared memory whichever way they lie. The loop carries transposed sums
-  /// then. Gives the dot itself, or the one that takes its place.
-  tile::DotOp exchanged(tile::DotOp dot, const Target &target) {
-    auto loop = dyn_cast<scf::ForOp>(dot->getParentOp());
-    auto sums = dyn_cast<BlockArgument>(dot.getAcc());
-    if (!loop || !sums || sums.getOwner() != loop.getBody() || !sums.hasOneUse() ||
-        !dot->hasOneUse() || dot->hasAttr(tile::inFlightAttr) || dot.getType().getRank() != 2 ||
-        cta::elementBits(dot.getB().getType()) != 32 || howLies(dot.getA(), 1) != Lies::AlongK ||
-        howLies(dot.getB(), 0) != Lies::AcrossK)
-      return dot;
-    const unsigned number = sums.getArgNumber() - loop.getNumInductionVars();
-    OpOperand &yielded = (*loop.getYieldedValuesMutable())[number];
-    if (yielded.get() != dot.getResult())
-      return dot;
-    OpBuilder builder(dot);
-    Value a = turned(builder, dot.getB()), b = turned(builder, dot.getA());
-    Value acc = turned(builder, sums);
-    auto other =
-        tile::DotOp::create(builder, dot.getLoc(), acc.getType(), a, b, acc, dot.getPrecision());
-    std::string refusal, passedOver;
-    const MmaInstruction *instruction =
-        instructionFor(other, tile::elementType(a.getType()), tile::elementType(b.getType()),
-                       tile::elementType(acc.getType()), target, refusal, passedOver);
-    // Rows that warpgroups do not share evenly would be multiplied by warps.
-    if (!instruction || !takesFromRegisters(*instruction, 0, a) ||
-        other.getType().getDimSize(0) % (instruction->m * warpsOf(dot) / instruction->warps())) {
-      other.erase();
-      for (Value tile : {a, b, acc})
-        tile.getDefiningOp()->erase();
-      return dot;
+  /// A matrix whose rows (`dim` 0) or columns 2 i and 2 i + 1 of each 16 are at i and 8 + i; or
+  /// `back`. A thread whose fragment has i and 8 + i holds neighbours then.
+  static Value interleaved(OpBuilder &builder, Value matrix, unsigned dim, bool back = false) {
+    if (splatOf(matrix))
+      return matrix;
+    const auto type = mlir::cast<RankedTensorType>(matrix.getType());
+    const Location loc = matrix.getLoc();
+    SmallVector<int64_t> split(type.getShape()), swapped;
+    SmallVector<int32_t> order;
+    const std::array<int64_t, 3> parts{split[dim] / 16, back ? 2 : 8, back ? 8 : 2};
+    split.erase(split.begin() + dim);
+    split.insert(split.begin() + dim, parts.begin(), parts.end());
+    for (unsigned axis = 0; axis < split.size(); ++axis)
+      order.push_back(axis == dim + 1 ? dim + 2 : axis == dim + 2 ? dim + 1 : axis);
+    for (int32_t axis : order)
+      swapped.push_back(split[axis]);
+    Value value = tile::ReshapeOp::create(builder, loc, type.clone(split), matrix);
+    value = tile::PermuteOp::create(builder, loc, type.clone(swapped), value, order);
+    return tile::ReshapeOp::create(builder, loc, type, value);
+  }
+
+  static Value arranged(OpBuilder &builder, Value sums, const Arrangement &by) {
+    if (by.turned)
+      sums = turned(builder, sums);
+    for (unsigned dim : {0, 1})
+      if (by.interleaved[dim])
+        sums = interleaved(builder, sums, dim);
+    return sums;
+  }
+
+  static Value arrangedBack(OpBuilder &builder, Value sums, const Arrangement &by) {
+    for (unsigned dim : {0, 1})
+      if (by.interleaved[dim])
+        sums = interleaved(builder, sums, dim, /*back=*/true);
+    return by.turned ? turned(builder, sums) : sums;
+  }
+
+  /// An operand that lies across K, read into the registers that a dot takes it from: beside the
+  /// load, so that the slot is read in the layout of those.
+  static Value readIntoRegisters(OpBuilder &builder, Value operand, unsigned inner) {
+    const Location loc = operand.getLoc();
+    if (auto permute = operand.getDefiningOp<tile::PermuteOp>())
+      return turned(builder, cta::AlongKOp::create(builder, loc, permute.getSource(), 1 - inner,
+                                                   /*stays=*/true));
+    return cta::AlongKOp::create(builder, loc, operand, inner, /*stays=*/true);
+  }
+
+  static bool isReadIntoRegisters(Value operand) {
+    cta::AlongKOp read = alongKOf(operand);
+    return read && read.getStays();
+  }
+
+  /// Orders to try of the sums of a loop's dot, whose operands lie so. Words need the left operand
+  /// of a warpgroup's instruction, wherever they lie in registers. Bytes come from shared memory in
+  /// pairs of neighbours across K.
+  static SmallVector<Arrangement, 2> arrangements(Lies a, Lies b, unsigned bits,
+                                                  bool hasMatrixLoads) {
+    const bool acrossA = a == Lies::AcrossK, acrossB = b == Lies::AcrossK;
+    const bool turnsB = a == Lies::AlongK && acrossB;
+    SmallVector<Arrangement, 2> found;
+    if (bits == 32 && turnsB)
+      found.push_back({.turned = true});
+    if (bits == 8 && hasMatrixLoads && (acrossA || turnsB))
+      found.push_back({.turned = turnsB, .interleaved = {true, false}});
+    if (bits == 8 && hasMatrixLoads && (acrossA || acrossB))
+      found.push_back({.interleaved = {acrossA, acrossB}});
+    return found;
+  }
+
+  /// What becomes of a dot in its loop, where that is all that the loop carries on of it:
+  /// elementwise operations, perhaps none, up to what the next iteration adds to.
+  struct Totals {
+    scf::ForOp loop;
+    SmallVector<Operation *, 2> ops{};
+    unsigned number = 0; ///< among the values that the loop carries
+    BlockArgument carried() const { return scf::ForOp(loop).getRegionIterArg(number); }
+  };
+
+  static std::optional<Totals> totalsOf(tile::DotOp dot) {
+    Totals totals{dyn_cast<scf::ForOp>(dot->getParentOp())};
+    Value value = dot.getResult();
+    while (totals.loop && value.hasOneUse()) {
+      OpOperand &use = *value.use_begin();
+      Operation *op = use.getOwner();
+      if (op == totals.loop.getBody()->getTerminator()) {
+        totals.number = use.getOperandNumber();
+        const BlockArgument carried = totals.carried();
+        Operation *user = carried.hasOneUse() ? *carried.user_begin() : nullptr;
+        const bool isAddedTo = user == dot || llvm::is_contained(totals.ops, user);
+        return isAddedTo ? std::optional(totals) : std::nullopt;
+      }
+      if (op->getBlock() != totals.loop.getBody() || op->getNumResults() != 1 ||
+          !op->hasTrait<OpTrait::Elementwise>())
+        break;
+      totals.ops.push_back(op);
+      value = op->getResult(0);
     }
-    yielded.set(other);
+    return std::nullopt;
+  }
+
+  /// A dot with its sums in another order in which an instruction takes an operand from registers
+  /// that lies across K, where its loop may carry them so. Or the dot itself.
+  tile::DotOp rearranged(tile::DotOp dot, const Target &target) {
+    const unsigned bits = cta::elementBits(dot.getA().getType());
+    if (dot->hasAttr(tile::inFlightAttr) || dot.getType().getRank() != 2 ||
+        cta::elementBits(dot.getB().getType()) != bits)
+      return dot;
+    const std::optional<Totals> totals = totalsOf(dot);
+    if (!totals)
+      return dot;
+    const MmaInstruction *otherwise = instructionFor(dot, target);
+    for (const Arrangement &each :
+         arrangements(howLies(dot.getA(), 1), howLies(dot.getB(), 0), bits, target.matrixLoad))
+      if (tile::DotOp other = inArrangement(dot, each, otherwise, target)) {
+        arrange(*totals, dot, other, each);
+        return other;
+      }
+    return dot;
+  }
+
+  /// Puts `other` in a dot's place, and has the loop carry what becomes of it as that is arranged.
+  static void arrange(const Totals &totals, tile::DotOp dot, tile::DotOp other,
+                      const Arrangement &by) {
+    scf::ForOp loop = totals.loop;
+    const Value carried = totals.carried();
+    OpBuilder builder(other);
+    other.getAccMutable().set(dot.getAcc() == carried ? carried
+                                                      : arranged(builder, dot.getAcc(), by));
+    Value value = other, before = dot;
+    for (Operation *op : totals.ops) {
+      builder.setInsertionPoint(op);
+      for (OpOperand &operand : op->getOpOperands())
+        if (operand.get() == before)
+          operand.set(value);
+        else if (isa<RankedTensorType>(operand.get().getType()) && operand.get() != carried)
+          operand.set(arranged(builder, operand.get(), by));
+      value = before = op->getResult(0);
+      value.setType(mlir::cast<ShapedType>(value.getType()).clone(other.getType().getShape()));
+    }
+    loop.getBody()->getTerminator()->setOperand(totals.number, value);
     dot.erase();
-    acc.replaceAllUsesWith(sums);
-    acc.getDefiningOp()->erase();
+    auto isNow = [&](Value sums) {
+      sums.setType(mlir::cast<ShapedType>(sums.getType()).clone(other.getType().getShape()));
+    };
+    isNow(carried);
     builder.setInsertionPoint(loop);
-    OpOperand &init = loop.getInitArgsMutable()[number];
-    init.set(turned(builder, init.get()));
-    sums.setType(other.getType());
+    OpOperand &init = loop.getInitArgsMutable()[totals.number];
+    init.set(arranged(builder, init.get(), by));
+    Value result = loop.getResult(totals.number);
+    SmallVector<OpOperand *> uses(llvm::make_pointer_range(result.getUses()));
+    isNow(result);
     builder.setInsertionPointAfter(loop);
-    Value result = loop.getResult(number);
-    result.setType(other.getType());
-    Value back = turned(builder, result);
-    result.replaceAllUsesExcept(back, back.getDefiningOp());
-    return other;
+    Value back = arrangedBack(builder, result, by);
+    for (OpOperand *use : uses)
+      use->set(back);
+  }
+
+  /// Such a dot, of zeros yet, beside `dot`; null where no instruction takes those operands from
+  /// registers.
+  tile::DotOp inArrangement(tile::DotOp dot, const Arrangement &by, const MmaInstruction *otherwise,
+                            const Target &target) {
+    OpBuilder builder(dot);
+    std::array<Value, 2> operands{dot.getA(), dot.getB()};
+    SmallVector<int64_t, 2> shape(dot.getType().getShape());
+    if (by.turned) {
+      std::swap(shape[0], shape[1]);
+      std::swap(operands[0], operands[1]);
+      for (Value &operand : operands)
+        operand = turned(builder, operand);
+    }
+    for (unsigned side : {0, 1})
+      if (by.interleaved[side] || (by.turned && side == 0)) {
+        if (by.interleaved[side] && shape[side] % 16)
+          return nullptr;
+        operands[side] = readIntoRegisters(builder, operands[side], 1 - side);
+        if (by.interleaved[side])
+          operands[side] = interleaved(builder, operands[side], side);
+      }
+    const RankedTensorType type = dot.getType().clone(shape);
+    Value zeros = arith::ConstantOp::create(builder, dot.getLoc(), builder.getZeroAttr(type));
+    auto other = tile::DotOp::create(builder, dot.getLoc(), type, operands[0], operands[1], zeros,
+                                     dot.getPrecision());
+    const MmaInstruction *instruction = instructionFor(other, target);
+    if (instruction && isBetter(*instruction, other, by, otherwise))
+      return other;
+    other.erase();
+    for (Value value : {operands[0], operands[1], zeros})
+      for (Operation *op = value.getDefiningOp();
+           op && op->use_empty() && isMemoryEffectFree(op);) {
+        Operation *unused = op;
+        op = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
+        unused->erase();
+      }
+    return nullptr;
+  }
+
+  /// Whether an arranged dot is better by this instruction than by the one that it has `otherwise`.
+  static bool isBetter(const MmaInstruction &instruction, tile::DotOp dot, const Arrangement &by,
+                       const MmaInstruction *otherwise) {
+    for (unsigned number : {0, 1})
+      if (instruction.home(number) == OperandHome::Shared &&
+          isReadIntoRegisters(dot->getOperand(number)))
+        return false;
+    // A warp's takes both from registers, and a warpgroup's is worth turning them. Rows that
+    // warpgroups do not share evenly would be multiplied by warps.
+    if (instruction.warps() == 1)
+      return !by.turned && !(otherwise && otherwise->warps() > 1);
+    return dot.getType().getShape()[0] % (instruction.m * warpsOf(dot) / instruction.warps()) == 0;
   }
 
   /// Whether an instruction reads an operand from registers rather than shared memory where it lies
@@ -304,10 +490,8 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
       const unsigned inner = 1 - number;
       if (!shape->onlyAlongK || howLies(dot->getOperand(number), inner) != Lies::AcrossK)
         return operand;
-      // Beside the load, so that the slot is read in the layout of the dot's registers.
-      auto permute = operand.getDefiningOp<tile::PermuteOp>();
-      if (permute && takesFromRegisters(*shape, number, operand))
-        return turned(builder, cta::AlongKOp::create(builder, loc, permute.getSource(), 1 - inner));
+      if (takesFromRegisters(*shape, number, operand))
+        return readIntoRegisters(builder, operand, inner);
       return cta::AlongKOp::create(builder, loc, operand, inner);
     };
     if (shape) {

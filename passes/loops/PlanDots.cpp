@@ -59,11 +59,7 @@ private:
                                why);
   }
 
-  static bool isMadeAlongK(cta::DotOp dot) {
-    return llvm::any_of(dot->getOperands().take_front(2), [](Value operand) {
-      return originOfOperand(operand).root.getDefiningOp<cta::AlongKOp>();
-    });
-  }
+  static bool isMadeAlongK(cta::DotOp dot) { return alongKOf(dot.getA()) || alongKOf(dot.getB()); }
 
   std::optional<DelayedPromotion> promotionOf(cta::DotOp dot) {
     DelayedPromotion promotion{dot};

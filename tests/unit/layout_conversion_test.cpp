@@ -68,13 +68,15 @@ Machine runShuffles(const ShufflePlan &plan, const Layout &source, const Layout 
   return result;
 }
 
-// One matrix instruction as the PTX ISA describes it, for one warp, with the core registers from
-// `first` on: calls move(offset, place) for every element.
-void runMatrices(const MatrixAccess &access, const PlaceMap &offsets, unsigned first, unsigned warp,
+// One matrix instruction as the PTX ISA describes it, for one warp, with the core registers that
+// access.registers has from `first` on, and those before them: calls move(offset, place) for every
+// element.
+void runMatrices(const MatrixAccess &access, const PlaceMap &offsets, unsigned before,
+                 unsigned first, unsigned warp,
                  llvm::function_ref<void(unsigned offset, Place place)> move) {
-  unsigned perWord = access.elementsPerWord;
+  unsigned perWord = access.elementsPerWord, perUnit = std::max(1u, perWord / 2);
   auto rowOffset = [&](unsigned lane) {
-    uint32_t offset = offsets(Place::of(first, 0, warp))[In::Offset];
+    uint32_t offset = offsets(Place::of(before + access.registers[first], 0, warp))[In::Offset];
     for (unsigned bit = 0; bit < 5; ++bit)
       if (lane >> bit & 1)
         offset ^= access.laneOffsets[bit];
@@ -85,12 +87,13 @@ void runMatrices(const MatrixAccess &access, const PlaceMap &offsets, unsigned f
       for (unsigned i = 0; i < perWord; ++i) {
         unsigned row = lane / 4, element = lane % 4 * perWord + i;
         if (access.transposed) {
-          row = lane % 4 * 2 + i;
-          element = lane / 4;
+          row = lane % 4 * 2 + i / perUnit;
+          element = lane / 4 * perUnit + i % perUnit;
         }
         uint32_t offset = rowOffset(matrix * 8 + row);
         EXPECT_EQ(offset % (4 * perWord), 0u) << "a row begins at 16 bytes";
-        move(offset + element, Place::of(first + matrix * perWord + i, lane, warp));
+        unsigned moved = access.registers[first + matrix * perWord + i];
+        move(offset + element, Place::of(before + moved, lane, warp));
       }
 }
 
@@ -115,8 +118,7 @@ Machine runScratch(const ScratchPlan &plan, const Layout &source, const Layout &
           continue;
         for (unsigned repeat = 0; repeat < perPass; ++repeat)
           for (unsigned i = 0; i < access.registers.size(); i += access.vector)
-            runMatrices(*access.matrices, offsets,
-                        repeat * layout.coreRegisters() + access.registers[i], warp,
+            runMatrices(*access.matrices, offsets, repeat * layout.coreRegisters(), i, warp,
                         [&](unsigned offset, Place place) {
                           place[In::Register] += pass * perPass * layout.coreRegisters();
                           move(offset, warp, place);
@@ -601,11 +603,37 @@ TEST(Staging, MatrixLoadsFillTheFragment) {
           for (unsigned warp = 0; warp < reader.numWarps(); ++warp)
             for (unsigned first = 0; first < reader.numRegisters();
                  first += plan->registersPerInstruction())
-              runMatrices(*plan, offsets, first, warp, [&](unsigned offset, Place place) {
-                EXPECT_EQ(shared.applyOffset(offset), reader.apply(place));
-              });
+              runMatrices(*plan, offsets, first / reader.coreRegisters() * reader.coreRegisters(),
+                          first % reader.coreRegisters(), warp, [&](unsigned offset, Place place) {
+                            EXPECT_EQ(shared.applyOffset(offset), reader.apply(place));
+                          });
         }
   EXPECT_EQ(planned, 3u * 2 + 4u * (4 + 2));
+}
+
+// Bytes across K whose rows are interleaved, so that a thread holds pairs of neighbours.
+TEST(Staging, TransposedMatrixLoadsOfBytes) {
+  for (unsigned k : {32, 64, 128}) {
+    const Layout operand = mmaOperandA({64, k}, mmaSync(8).aFragment, {2, 2});
+    const Layout reader = *operand.reshape({4, 2, 8, k})->permute({0, 2, 1, 3}).reshape({64, k});
+    const Layout shared =
+        chooseSharedLayout({64, k}, {0, 1}, 8, 16, {simultaneousMatrixRows(reader, 0, 8)});
+    SCOPED_TRACE(reader.text() + " in " + shared.text());
+    EXPECT_EQ(matrixRows(reader, 8, /*isStore=*/false).size(), 2u);
+    EXPECT_EQ(matrixRows(operand, 8, /*isStore=*/false).size(), 1u);
+    const auto plan = planMatrixAccess(shared, reader, 8, /*isStore=*/false);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(plan->transposed);
+    EXPECT_EQ(wavefrontsPerMatrix(*plan, 8), 1u);
+    EXPECT_FALSE(planMatrixAccess(shared, operand, 8, /*isStore=*/false));
+    const PlaceMap offsets = PlaceMap::compose(reader, shared);
+    for (unsigned warp = 0; warp < reader.numWarps(); ++warp)
+      for (unsigned first = 0; first < reader.numRegisters();
+           first += plan->registersPerInstruction())
+        runMatrices(*plan, offsets, 0, first, warp, [&](unsigned offset, Place place) {
+          EXPECT_EQ(shared.applyOffset(offset), reader.apply(place));
+        });
+  }
 }
 
 TEST(Reduction, PlansCombineEveryElementOnce) {

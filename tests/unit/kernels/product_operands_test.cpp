@@ -84,12 +84,15 @@ TEST(ProductOperandsDefaults, CopyWhereThatPays) {
   EXPECT_TRUE(copies("scaled_matmul", 8192, "f8e4m3", across));
   EXPECT_FALSE(copies("scaled_matmul", 8192, "f8e4m3", along));
   EXPECT_FALSE(copies("scaled_matmul", 8192, "f8e4m3", across, 8192, 8));
-  // Words are read into registers as they lie, unless threads have to copy them.
+  // Words and bytes are read into registers as they lie, unless threads have to copy them.
   EXPECT_FALSE(copies("matmul", 4096, "f32", across));
   EXPECT_TRUE(copies("matmul", 4095, "f32", across));
   EXPECT_TRUE(copies("matmul", 4096, "f32", {{"trans_a", "true"}, {"trans_b", "false"}}));
   EXPECT_FALSE(copies("matmul", 4096, "f32", along));
-  EXPECT_TRUE(copies("matmul", 4096, "i8", across));
+  EXPECT_FALSE(copies("matmul", 4096, "i8", across));
+  EXPECT_TRUE(copies("matmul", 4100, "i8", across));
+  // Where threads wait for sums, a copy is worth it for large products.
+  EXPECT_TRUE(copies("matmul", 8192, "f8e4m3", across));
   EXPECT_FALSE(copies("matmul", 4096, "f32", {{"trans_b", "false"}, {"precision", "exact"}}));
   EXPECT_FALSE(copies("matmul", 4096, "f16", across));
   EXPECT_TRUE(copies("matmul", 4096, "f16", across, 50257));

@@ -96,6 +96,20 @@ TEST_P(ScaledMatmul, WholeNumbersAreExact) {
   }
 }
 
+// Blocks that splits do not divide, fewer than there are splits, and none.
+TEST_P(ScaledMatmul, SplitsShareBlocks) {
+  for (const int splits : {2, 3, 8})
+    for (const std::int64_t k : {0, 96, 330}) {
+      KernelCase test = scaled(40, 150, k, 64, 32, splits == 3 ? "i8" : "f8e4m3", {"bias"});
+      test.config = {{"m", 64}, {"n", 64}, {"k", 32}, {"splits", splits}};
+      test.options.emplace_back("activation", "gelu");
+      test.options.emplace_back("trans_b", splits == 8 ? "false" : "true");
+      expectRight(device, test);
+    }
+  const Invocation call = resolveCase(scaled(219, 256, 22016, 128, 128));
+  EXPECT_EQ(call.kernel->defaults(call, "sm_90a").at("splits"), 10);
+}
+
 // Two blocks of K with scales of their own, by hand.
 TEST(ScaledReference, ByHand) {
   KernelCase test = scaled(1, 1, 33, 32, 1);
