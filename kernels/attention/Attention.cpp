@@ -103,29 +103,22 @@ KernelSpec sectile::blockAttentionSpec() {
   return spec;
 }
 
-void sectile::addPersistentPrograms(KernelSpec &spec) {
-  spec.config.push_back(
-      {"persistent", "1: each program does one block of queries after another", 0, 1});
-  spec.config.push_back({"programs", "programs where they are persistent"});
+void sectile::addPrograms(KernelSpec &spec) {
+  spec.config.insert(
+      spec.config.end(),
+      {{"persistent", "1: each program does one block of queries after another", 0, 1},
+       {"programs", "programs where they are persistent"},
+       {"packed", "1: a program has the queries of all heads that share keys", 0, 1},
+       {"splits", "parts of the keys, each with programs of its own, where packed"}});
   spec.neutral = {"stages", "persistent", "programs"};
-  spec.spaces.front().axes.push_back({"persistent", {0, 1}});
-  spec.defaults = [](const Invocation &call, const std::string &target) {
-    Config config = defaultsFor(call, target);
-    for (const char *field : {"packed", "splits"})
-      config.erase(field);
-    return config;
-  };
+  SearchSpace &space = spec.spaces.front();
+  space.axes.insert(space.axes.end(), {{"persistent", {0, 1}}, {"splits", {1, 2, 4, 8, 16, 32}}});
+  spec.defaults = defaultsFor;
 }
 
 KernelSpec sectile::attentionSpec() {
   KernelSpec spec = blockAttentionSpec();
-  addPersistentPrograms(spec);
-  spec.config.insert(
-      spec.config.end(),
-      {{"packed", "1: a program has the queries of all heads that share keys", 0, 1},
-       {"splits", "parts of the keys, each with programs of its own, where packed"}});
-  spec.defaults = defaultsFor;
-  spec.spaces.front().axes.push_back({"splits", {1, 2, 4, 8, 16, 32}});
+  addPrograms(spec);
   spec.spaces.front().part = "attention, attention_packed";
   spec.apply = [](Use &use) {
     launchAttention(use, AttentionNumbers(use.call), AttentionTensors(use));

@@ -26,22 +26,6 @@ Kernel attentionVarlen{"attention_varlen",
                          flash::traceForward(config, tensors, options.rules(numbers));
                        }};
 
-// One row of one head. Rows behind the last sequence have no parts, and stay what they are.
-template <class T>
-Kernel mergeParts{
-    "attention_varlen_merge",
-    [](View<const float, 4> partial, View<const float, 3> logs, View<const std::int32_t, 1> starts,
-       View<T, 3> o, View<float, 2> lse, const MergeConfig &config) {
-      const Int row = program_id(0), head = program_id(1), sequences = starts.extent(0) - 1;
-      const auto end = load(starts.ptr() + cast<std::int64_t>(sequences) * starts.stride(0));
-      when(cast<Index>(end) > row, [&] {
-        const MergedRows merged = mergeOneRow<float>(partial.fix(2, head).fix(1, row),
-                                                     logs.fix(2, row).fix(1, head), config);
-        o.fix(1, head).tile(1, config.width).store(row, 0, merged.result());
-        lse.at(head).tile(1).store(row, merged.logarithm());
-      });
-    }};
-
 struct PackedPlanConfig {
   int block = 32;            // at least one more than there are sequences
   int m = 128;               // queries of a block
@@ -84,22 +68,6 @@ Kernel packedPlan{
         store(to + column++ * plan.stride(1), gather(each, at, 0), row < last);
       store(plan.ptr() + last * plan.stride(0), minimum(sum(blocks, 0), last), program_id(0) == 0);
     }};
-
-// Lengths are known in the mean alone.
-std::int64_t splitsOfPacked(const Invocation &call, const Config &config,
-                            const std::string &target) {
-  const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1),
-                     keys = ceilDiv(call.extent("Tk"), sequences), heads = call.extent("Hq"),
-                     blocks = ceilDiv(ceilDiv(call.extent("Tq"), sequences), config.at("m")) *
-                              sequences * heads;
-  if (blocks >= multiprocessors(target))
-    return 1;
-  const std::int64_t width = call.extent("D") + call.extent("Dv"),
-                     size = call.dtype("q") == DType::float32 ? 4 : 2;
-  return keyParts(blocks, ceilDiv(keys, config.at("n")), double(keys * width * size * blocks),
-                  8.0 * double(call.extent("Tq") * heads * call.extent("Dv")), 0.01, target,
-                  Work::multiplying);
-}
 
 // Where the sequences of queries begin, or those of keys.
 ArgumentRow startsArgument(const std::string &name, const char *total, const std::string &what) {
@@ -261,14 +229,7 @@ KernelSpec sectile::attentionVarlenSpec() {
        seedOffsetArgument(),
        {"-> o: [Tq, Hq, Dv] like q", "0 in rows that see no key"},
        {"-> lse: [Hq, Tq] f32", "natural logarithm of each row's sum of exponentials"}});
-  addPersistentPrograms(spec);
-  spec.config.push_back({"splits", "parts of the keys, each with programs of its own, of those "
-                                   "that do one block"});
-  spec.defaults = [persistent = spec.defaults](const Invocation &call, const std::string &target) {
-    Config config = persistent(call, target);
-    config["splits"] = config.at("persistent") ? 1 : splitsOfPacked(call, config, target);
-    return config;
-  };
+  addPrograms(spec);
   spec.spaces.front().part = "attention_varlen";
   spec.options.pop_back(); // packed sequences have one layout
   spec.typical = {{"Tq", 8192}, {"Tk", 8192}, {"Hq", 16},   {"Hkv", 16}, {"D", 64},
@@ -294,7 +255,7 @@ KernelSpec sectile::attentionVarlenSpec() {
               launch.numbers, optionArguments<T, 3>(use, numbers),
               AttentionConfig{launch.config, flags});
         };
-        if (launch.of == Launch::Of::all)
+        if (launch.o.dtype == dtype_of<T>)
           to(T());
         else
           to(float());
@@ -307,10 +268,17 @@ KernelSpec sectile::attentionVarlenSpec() {
 void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modified,
                            const Launcher &launch) {
   const Invocation &call = use.call;
+  const bool packed = use.field("packed");
   flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
-  const std::int64_t blocks = packedBlocks(call, "Tq", chosen.m), heads = call.extent("Hq"),
-                     sequences = call.extent("B1") - 1;
-  const std::optional<Grid> persistent = persistentGrid(use, numbers, chosen, blocks, heads);
+  chosen.split = packed;
+  chosen.group = packed ? headsOfBlock(call) : 1;
+  const std::int64_t blocks = packedBlocks(call, "Tq", chosen.m, chosen.group),
+                     queries = call.extent("Tq"), allHeads = call.extent("Hq"),
+                     heads = allHeads / chosen.group, sequences = call.extent("B1") - 1,
+                     parts = packed ? use.field("splits") : 1;
+  const auto starts = use.tensor<std::int32_t, 1>("cu_seqlens_q");
+  const std::optional<Grid> persistent =
+      packed ? std::nullopt : persistentGrid(use, numbers, chosen, blocks, heads);
   auto plan = noTensor<std::int32_t, 2>();
   if (persistent) {
     if (sequences > mostPlannedSequences)
@@ -321,36 +289,22 @@ void sectile::launchVarlen(Use &use, const AttentionNumbers &numbers, bool modif
     const PackedPlanConfig config{
         .block = static_cast<int>(powerAtLeast(std::max<std::int64_t>(sequences + 1, 64))),
         .m = chosen.m};
-    use(packedPlan, ceilDiv(blocks + 1, config.rows), use.tensor<std::int32_t, 1>("cu_seqlens_q"),
-        use.tensor<std::int32_t, 1>("cu_seqlens_k"), call.extent("Tq"), call.extent("Tk"), plan,
-        config);
+    use(packedPlan, ceilDiv(blocks + 1, config.rows), starts,
+        use.tensor<std::int32_t, 1>("cu_seqlens_k"), queries, call.extent("Tk"), plan, config);
   }
-  Launch packed{.of = Launch::Of::all,
-                .grid = persistent ? *persistent : Grid(blocks, heads),
-                .config = chosen,
-                .numbers = launchNumbers(use, numbers, groupOf(call)),
-                .sinks = sinksOf(use),
-                .plan = plan};
+  const Launch launched{.of = packed ? Launch::Of::parts : Launch::Of::all,
+                        .grid = persistent ? *persistent : Grid(blocks * parts, heads),
+                        .config = chosen,
+                        .numbers = launchNumbers(use, numbers, groupOf(call)),
+                        .sinks = sinksOf(use),
+                        .plan = plan};
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     const auto o = use.tensor<T, 3>("o");
     const auto lse = use.tensor<float, 2>("lse");
-    const std::int64_t parts = persistent ? 1 : use.field("splits"), queries = call.extent("Tq");
-    if (parts == 1) {
-      packed.o = asOnePart(o);
-      packed.lse = asOnePart(lse);
-      return launch(use, packed);
-    }
-    const auto partial = use.workspace<float, 4>({parts, queries, heads, call.extent("Dv")});
-    const auto logs = use.workspace<float, 3>({parts, heads, queries});
-    packed.of = Launch::Of::parts;
-    packed.grid = Grid(blocks * parts, heads);
-    packed.config.split = true;
-    packed.o = partial;
-    packed.lse = logs;
-    launch(use, packed);
-    use(mergeParts<T>, Grid(queries, heads), partial, logs,
-        use.tensor<std::int32_t, 1>("cu_seqlens_q"), o, lse,
-        mergeRowConfig(parts, chosen.valueWidth));
+    launchParts(use, launched, parts, o, lse, launch, [&](const auto &partial, const auto &logs) {
+      use(mergeTokens<T>, Grid(queries, allHeads), partial, logs, starts, o, lse,
+          mergeRowConfig(parts, chosen.valueWidth));
+    });
   });
 }
 

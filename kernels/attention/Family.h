@@ -10,8 +10,8 @@ KernelSpec attentionBackwardSpec();
 // all of its keys; the gradients' of such a kernel, whose programs share no sums.
 KernelSpec blockAttentionSpec();
 KernelSpec attentionGradientsSpec(const KernelSpec &forward);
-// Adds the choice of programs that do one block after another.
-void addPersistentPrograms(KernelSpec &spec);
+// Adds the choice of programs that do one block after another, or rows of several heads.
+void addPrograms(KernelSpec &spec);
 KernelSpec attentionVarlenSpec();
 KernelSpec attentionVarlenBackwardSpec();
 

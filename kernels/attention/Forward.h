@@ -78,33 +78,24 @@ inline OnlineSoftmax softmaxFor(const Scores &scores) {
   return {scores.config.m, scores.config.valueWidth, scores.unit()};
 }
 
-// Which of so many parts a program takes in of the keys that its block sees.
-struct KeyPart {
-  Int number, count;
-};
+inline Tile<float> outputOf(const OnlineSoftmax &softmax, const Scores &scores) {
+  auto output = softmax.result();
+  return scores.config.dropout ? output * scores.numbers.dropoutScale : output;
+}
 
-// All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq], sinks [R]; sinks count in the
-// first part.
+// All of it for a block of one head, q [Sq, D], o [Sq, Dv], lse [Sq], sinks [R].
 template <class T, class Out>
 void attend(const Int &block, const View<const T, 2> &q, const View<const T, 2> &k,
             const View<const T, 2> &v, const View<Out, 2> &o, const View<float, 1> &lse,
-            const Scores &scores, const View<const float, 1> &sinks,
-            const std::optional<KeyPart> &part = {}) {
+            const Scores &scores, const View<const float, 1> &sinks) {
   const LoopConfig &config = scores.config;
   const int m = config.m;
   auto query = q.tile(m, config.width).load(block, 0);
   OnlineSoftmax softmax = softmaxFor(scores);
-  if (config.sinks) {
-    auto logits = sinkScores(sinks, config.sinks);
-    if (part)
-      logits = where(part->number == 0, logits, -infinity);
-    softmax.absorb(scores.beside(logits));
-  }
-  const Visits keys = scores.keys(block, false);
-  takeIn(softmax, query, block, part ? keys.part(part->number, part->count) : keys, k, v, scores);
-  auto output = softmax.result();
-  o.tile(m, config.valueWidth)
-      .store(block, 0, config.dropout ? output * scores.numbers.dropoutScale : output);
+  if (config.sinks)
+    softmax.absorb(scores.beside(sinkScores(sinks, config.sinks)));
+  takeIn(softmax, query, block, scores.keys(block, false), k, v, scores);
+  o.tile(m, config.valueWidth).store(block, 0, outputOf(softmax, scores));
   lse.tile(m).store(block, softmax.logarithm());
 }
 
@@ -135,28 +126,46 @@ private:
   }
 };
 
-// The same of a block whose rows are the queries of all heads that share keys, and of a part of the
-// keys that it sees: q [heads, Sq, D], o [heads, Sq, Dv], lse [heads, Sq] and sinks [heads, R] of
-// these heads, which count in the first part. take(softmax, query) is to take in the part.
+// The same of a block whose rows are the queries of config.group heads that share keys, from that
+// of the scores on, and of a part of the keys that it sees: q [Hq, Sq, D], o [Hq, Sq, Dv], lse [Hq,
+// Sq] and sinks [Hq, R], which count in the first part. take(softmax, query) is to take in the
+// part.
 template <class T, class Out, class Take>
 void attendPacked(const Int &block, const Bool &isFirst, const View<const T, 3> &q,
                   const View<Out, 3> &o, const View<float, 2> &lse, const Scores &scores,
                   const View<const float, 2> &sinks, Take &&take) {
   const LoopConfig &config = scores.config;
+  const auto own = [&](const auto &view) {
+    return view.slice(0, scores.sequence.head, config.group);
+  };
   const PackedBlockRows rows(config, block, q.extent(1));
-  auto query = rows.load(q, config.width);
+  auto query = rows.load(own(q), config.width);
   OnlineSoftmax softmax = softmaxFor(scores);
   if (config.sinks) {
     auto r = arange(0, config.sinks);
-    softmax.absorb(scores.beside(load(
-        sinks.ptr() + expand(cast<std::int64_t>(rows.row % config.group) * sinks.stride(0), 1) +
-            expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
-        expand(rows.exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
+    softmax.absorb(scores.beside(
+        load(own(sinks).ptr() +
+                 expand(cast<std::int64_t>(rows.row % config.group) * sinks.stride(0), 1) +
+                 expand(cast<std::int64_t>(r) * sinks.stride(1), 0),
+             expand(rows.exists && isFirst, 1) && expand(r < sinks.extent(1), 0), -infinity)));
   }
   take(softmax, query);
-  rows.store(o, softmax.result(), config.valueWidth);
-  store(lse.ptr() + PackedRows{config.group}.place(lse, rows.row), softmax.logarithm(),
+  rows.store(own(o), outputOf(softmax, scores), config.valueWidth);
+  store(own(lse).ptr() + PackedRows{config.group}.place(lse, rows.row), softmax.logarithm(),
         rows.exists);
+}
+
+// Of one head's keys, k [Sk, D], and values, v [Sk, Dv], one of so many parts.
+template <class T, class Out>
+void attendPart(const Int &block, const Int &part, const Int &parts, const View<const T, 3> &q,
+                const View<const T, 2> &k, const View<const T, 2> &v, const View<Out, 3> &o,
+                const View<float, 2> &lse, const Scores &scores,
+                const View<const float, 2> &sinks) {
+  attendPacked<T>(block, part == 0, q, o, lse, scores, sinks,
+                  [&](OnlineSoftmax &softmax, const Tile<T> &query) {
+                    takeIn(softmax, query, block, scores.keys(block, false).part(part, parts), k, v,
+                           scores);
+                  });
 }
 
 } // namespace sectile::blockwise

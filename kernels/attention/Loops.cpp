@@ -101,20 +101,15 @@ void flash::traceForward(const LoopConfig &config, const ForwardTensors<T, Out> 
 
 template <class T, class Out>
 void flash::traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
-                       const ScoreRules &rules) {
+                       const ScoreRules &given) {
   const auto &[q, k, v, o, lse, sinks] = tensors;
-  const auto parts = o.extent(0);
-  auto part = program_id(0) % parts, block = program_id(0) / parts, head = program_id(1),
-       batch = program_id(2), first = head * config.group;
-  auto ofHeads = [&](const auto &view) { return view.slice(0, first, config.group); };
-  const Scores scores = scoresOf<T>(config, {batch, first, q.extent(2), k.extent(2)}, rules);
-  attendPacked<T>(block, part == 0, ofHeads(q.at(batch)), ofHeads(o.at(part, batch)),
-                  ofHeads(lse.at(part, batch)), scores,
-                  config.sinks ? ofHeads(sinks) : View<const float, 2>(),
-                  [&](OnlineSoftmax &softmax, const Tile<T> &query) {
-                    takeIn(softmax, query, block, scores.keys(block, false).part(part, parts),
-                           k.at(batch, head), v.at(batch, head), scores);
-                  });
+  const ScoreRules rules = seeded(config, given);
+  const Int parts = o.extent(0), part = program_id(0) % parts, block = program_id(0) / parts,
+            head = program_id(1) * config.group, kvHead = head / rules.numbers.group,
+            batch = program_id(2);
+  attendPart<T>(block, part, parts, q.at(batch), k.at(batch, kvHead), v.at(batch, kvHead),
+                o.at(part, batch), lse.at(part, batch),
+                scoresOf<T>(config, {batch, head, q.extent(2), k.extent(2)}, rules), sinks);
 }
 
 template <class T, class Sum>
@@ -154,16 +149,20 @@ void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T,
                          const ScoreRules &given) {
   const auto &[q, k, v, queryStarts, keyStarts, o, lse, sinks, plan] = tensors;
   const ScoreRules rules = seeded(config, given);
-  auto attendBlock = [&](const PackedSequence &own, const Int &block, const Int &head,
-                         const std::optional<KeyPart> &part = {}) {
+  const Int parts = o.extent(0), part = config.split ? queryBlock() % parts : Int(0);
+  auto attendBlock = [&](const PackedSequence &own, const Int &block, const Int &head) {
     const Int kvHead = head / rules.numbers.group;
     const Scores scores = scoresOf<T>(config, own.of(head), rules);
     rules.visibility.require(scores.sequence);
-    attend<T>(block, own.queries.of(q.fix(1, head)), own.keys.of(k.fix(1, kvHead)),
-              own.keys.of(v.fix(1, kvHead)),
-              own.queries.of(o.at(part ? part->number : 0).fix(1, head)),
-              own.queries.of(lse.at(part ? part->number : 0, head)), scores,
-              config.sinks ? sinks.at(head) : View<const float, 1>(), part);
+    const auto keys = own.keys.of(k.fix(1, kvHead)), values = own.keys.of(v.fix(1, kvHead));
+    if (config.split)
+      attendPart<T>(block, part, parts, own.queries.of(q).permuted({1, 0, 2}), keys, values,
+                    own.queries.of(o.at(part)).permuted({1, 0, 2}),
+                    lse.at(part).slice(1, own.queries.first, own.queries.length), scores, sinks);
+    else
+      attend<T>(block, own.queries.of(q.fix(1, head)), keys, values,
+                own.queries.of(o.at(0).fix(1, head)), own.queries.of(lse.at(0, head)), scores,
+                config.sinks ? sinks.at(head) : View<const float, 1>());
   };
   if (config.persistent) {
     const PackedBlocks blocks(plan, q.extent(1), q.extent(0), k.extent(0), config.pairs);
@@ -172,12 +171,10 @@ void flash::traceForward(const LoopConfig &config, const PackedForwardTensors<T,
       attendBlock(sequence, block, head);
     }
   } else {
-    const Int parts = o.extent(0), number = queryBlock(), head = program_id(1);
-    const PackedBlock at =
-        packedBlock(queryStarts, q.extent(0), config.m, config.split ? number / parts : number);
-    const PackedSequence own(at, queryStarts, keyStarts, q.extent(0), k.extent(0));
-    attendBlock(own, at.block, head,
-                config.split ? std::optional(KeyPart{number % parts, parts}) : std::nullopt);
+    const Int number = config.split ? queryBlock() / parts : queryBlock();
+    const PackedBlock at = packedBlock(queryStarts, q.extent(0), config.m, number, config.group);
+    attendBlock({at, queryStarts, keyStarts, q.extent(0), k.extent(0)}, at.block,
+                program_id(1) * config.group);
   }
 }
 

@@ -33,15 +33,14 @@ public:
   OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
                const View<const T, 4> &bias, const View<const bool, 4> &mask)
       : OptionScores(config, numbers, bias, mask, [](const auto &view, const flash::At &at) {
-          return at.heads == 1 ? at.per_pair(view.at(at.batch(), at.head())) : at.per_pair(view);
+          return ofHeads(view.at(at.batch()), at);
         }) {}
   // Of packed sequences [Hq, Tq, Mk]: key j of its sequence is column j.
   template <class T>
   OptionScores(const AttentionConfig &config, const OptionNumbers &numbers,
                const View<const T, 3> &bias, const View<const bool, 3> &mask)
       : OptionScores(config, numbers, bias, mask, [](const auto &view, const flash::At &at) {
-          return at.per_pair(
-              view.at(at.head()).slice(0, at.sequence.firstQuery, at.sequence.queries));
+          return ofHeads(view.slice(1, at.sequence.firstQuery, at.sequence.queries), at);
         }) {
     columns = {bias.extent(2), mask.extent(2)};
   }
@@ -91,6 +90,9 @@ private:
         bias([=](const flash::At &at) { return cast<float>(blockOf(bias, at)); }),
         mask([=](const flash::At &at) { return blockOf(mask, at); }) {}
 
+  template <class T> static Tile<T> ofHeads(const View<const T, 3> &view, const flash::At &at) {
+    return at.heads == 1 ? at.per_pair(view.at(at.head())) : at.per_pair(view);
+  }
   flash::Score modified(const flash::Score &score, const flash::At &at) const {
     flash::Score result = score;
     if (config.near) {

@@ -261,10 +261,20 @@ Arguments<flash::Numbers> sectile::launchNumbers(const Use &use, const Attention
                                          : noTensor<std::int64_t, 1>()};
 }
 
+Invocation sectile::asBatch(Invocation call) {
+  if (!call.extents.contains("Tq"))
+    return call;
+  const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
+  call.extents["B"] = sequences;
+  call.extents["Sq"] = ceilDiv(call.extent("Tq"), sequences);
+  call.extents["Sk"] = ceilDiv(call.extent("Tk"), sequences);
+  return call;
+}
+
 std::int64_t sectile::packedBlocks(const Invocation &call, const std::string &total,
-                                   std::int64_t size) {
+                                   std::int64_t size, std::int64_t rows) {
   const std::int64_t sequences = call.extent("B1") - 1;
-  return sequences == 0 ? 0 : call.extent(total) / size + sequences;
+  return sequences == 0 ? 0 : call.extent(total) * rows / size + sequences;
 }
 
 int sectile::headsAtOnce(const Invocation &call, const std::string &heads, std::int64_t bytes) {

@@ -153,8 +153,11 @@ AttentionConfig rowConfig(const Use &use, const AttentionNumbers &numbers);
 void launchSinkGradients(Use &use, const Tensor<float, 3> &lse, const Tensor<float, 3> &delta,
                          const AttentionConfig &rows);
 
-// As many blocks of `size` as packed sequences can have, of T elements together.
-std::int64_t packedBlocks(const Invocation &call, const std::string &total, std::int64_t size);
+// Packed sequences as a batch of their mean length; other calls as they are.
+Invocation asBatch(Invocation call);
+// As many blocks of `size` rows, `rows` of a token, as packed sequences can have.
+std::int64_t packedBlocks(const Invocation &call, const std::string &total, std::int64_t size,
+                          std::int64_t rows = 1);
 // In causal order, how many heads may start their blocks side by side, for the cache to hold what
 // they read, `bytes` of each: a divisor of the heads. 1 where all blocks take as long.
 int headsAtOnce(const Invocation &call, const std::string &heads, std::int64_t bytes);
@@ -205,9 +208,35 @@ std::int64_t keyParts(std::int64_t blocks, std::int64_t steps, double bytes, dou
 
 // The configuration for a call whose queries are too few to fill the chip; none for others.
 std::optional<ConfigValues> packedDefaults(const Invocation &call, const std::string &target);
-// Throws InputError with dropout, whose numbers are drawn by blocks of one head.
+// Heads whose queries are rows of one block there: all that share keys, but with dropout, whose
+// numbers are drawn by blocks of one head, a single one.
+int headsOfBlock(const Invocation &call);
 void launchPacked(Use &use, const AttentionNumbers &numbers, bool modified,
                   const AttentionTensors &tensors, const flash::detail::Launcher &launch);
+
+// Launches what writes so many parts of o and lse, and merge(parts of o, parts of lse) where they
+// are not the results themselves.
+template <class T, int N, class Merge>
+void launchParts(Use &use, flash::detail::Launch each, std::int64_t parts, const Tensor<T, N> &o,
+                 const Tensor<float, N - 1> &lse, const flash::detail::Launcher &launch,
+                 Merge &&merge) {
+  const auto whole = asOnePart(o);
+  const auto wholeLogs = asOnePart(lse);
+  each.o = whole;
+  each.lse = wholeLogs;
+  if (parts == 1)
+    return launch(use, each);
+  const auto several = [&](auto extents) {
+    extents.front() = parts;
+    return extents;
+  };
+  const auto partial = use.workspace<float, N + 1>(several(whole.extents()));
+  const auto logs = use.workspace<float, N>(several(wholeLogs.extents()));
+  each.o = partial;
+  each.lse = logs;
+  launch(use, each);
+  merge(partial, logs);
+}
 
 inline int paddedWidth(std::int64_t width) { return static_cast<int>(ceilDiv(width, 16) * 16); }
 

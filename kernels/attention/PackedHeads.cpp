@@ -1,7 +1,8 @@
 // Attention whose queries are too few to fill a chip, as while a sequence is decoded or a long one
 // goes on by a chunk. A block's rows are the queries of all heads that share a head of the keys,
 // which is then read once, and the keys are split among programs, whose results a second launch
-// merges in order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023).
+// merges in order (Flash-Decoding; Dao, Haziza, Massa and Sizov, 2023). Of packed sequences nothing
+// but their mean length is known where that is decided.
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Merge.h"
 #include "runtime/Chip.h"
@@ -15,13 +16,12 @@ namespace {
 
 // Whether programs take as long as it takes to read the keys. With more queries they multiply.
 bool isReading(const Invocation &call) {
-  return extentOr0(call, "Sq") <= 16 && extentOr0(call, "Sq") * groupOf(call) <= 128;
+  return extentOr0(call, "Sq") <= 16 && extentOr0(call, "Sq") * headsOfBlock(call) <= 128;
 }
 
-// Blocks of rows that are the queries of all heads that share keys.
 std::int64_t blocksOfGroups(const Invocation &call, std::int64_t m) {
-  return ceilDiv(extentOr0(call, "Sq") * groupOf(call), m) * extentOr0(call, "B") *
-         extentOr0(call, "Hkv");
+  return ceilDiv(extentOr0(call, "Sq") * headsOfBlock(call), m) * extentOr0(call, "B") *
+         extentOr0(call, "Hq") / headsOfBlock(call);
 }
 
 std::int64_t splitsFor(const Invocation &call, const Config &config, const std::string &target) {
@@ -82,12 +82,17 @@ std::int64_t sectile::keyParts(std::int64_t blocks, std::int64_t steps, double b
   return parts;
 }
 
-std::optional<ConfigValues> sectile::packedDefaults(const Invocation &call,
+int sectile::headsOfBlock(const Invocation &call) {
+  return takes(call, "dropout") ? 1 : static_cast<int>(std::max<std::int64_t>(groupOf(call), 1));
+}
+
+std::optional<ConfigValues> sectile::packedDefaults(const Invocation &given,
                                                     const std::string &target) {
-  const std::int64_t rows = extentOr0(call, "Sq") * groupOf(call);
+  const Invocation call = asBatch(given);
+  const std::int64_t rows = extentOr0(call, "Sq") * headsOfBlock(call);
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   const bool engine = hasWarpgroupUnits(target, operandType(call));
-  if (rows < 1 || takes(call, "dropout") || extentOr0(call, "Sk") < 256)
+  if (rows < 1 || extentOr0(call, "Sk") < 256)
     return std::nullopt;
   const bool wide = d > (takes(call, "bias") || takes(call, "mask") ? 64 : 128),
              reading = isReading(call);
@@ -121,33 +126,21 @@ void sectile::launchPacked(Use &use, const AttentionNumbers &numbers, bool modif
                            const AttentionTensors &tensors, const flash::detail::Launcher &launch) {
   const Invocation &call = use.call;
   const std::int64_t batches = call.extent("B"), heads = call.extent("Hq"),
-                     kvHeads = call.extent("Hkv"), queries = call.extent("Sq"),
-                     parts = use.field("splits");
-  if (numbers.drops)
-    refuse(call, "packed heads have no dropout, whose weights are drawn for one head's block");
+                     queries = call.extent("Sq"), parts = use.field("splits");
   flash::LoopConfig chosen = forwardConfig(use, numbers, modified);
-  chosen.group = static_cast<int>(groupOf(call));
-  flash::detail::Launch packed{
-      .of = flash::detail::Launch::Of::parts,
-      .grid = Grid(parts * ceilDiv(queries * chosen.group, chosen.m), kvHeads, batches),
-      .config = chosen,
-      .numbers = launchNumbers(use, numbers, chosen.group),
-      .sinks = sinksOf(use)};
+  chosen.group = headsOfBlock(call);
+  const flash::detail::Launch packed{.of = flash::detail::Launch::Of::parts,
+                                     .grid = Grid(parts * ceilDiv(queries * chosen.group, chosen.m),
+                                                  heads / chosen.group, batches),
+                                     .config = chosen,
+                                     .numbers = launchNumbers(use, numbers, groupOf(call)),
+                                     .sinks = sinksOf(use)};
   for_dtype<half, bfloat16, float>(tensors.o.dtype, [&]<class T>(T) {
     const auto o = tensors.o.as<T, 4>();
     const auto lse = tensors.lse.as<float, 3>();
-    if (parts == 1) {
-      packed.o = asOnePart(o);
-      packed.lse = asOnePart(lse);
-      return launch(use, packed);
-    }
-    const auto partial =
-        use.workspace<float, 5>({parts, batches, heads, queries, call.extent("Dv")});
-    const auto logs = use.workspace<float, 4>({parts, batches, heads, queries});
-    packed.o = partial;
-    packed.lse = logs;
-    launch(use, packed);
-    use(mergeStates<float, T>, Grid(queries, heads, batches), partial, logs, o, lse,
-        mergeRowConfig(parts, chosen.valueWidth));
+    launchParts(use, packed, parts, o, lse, launch, [&](const auto &partial, const auto &logs) {
+      use(mergeStates<float, T>, Grid(queries, heads, batches), partial, logs, o, lse,
+          mergeRowConfig(parts, chosen.valueWidth));
+    });
   });
 }

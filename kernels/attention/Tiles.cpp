@@ -238,17 +238,6 @@ void leaveRegisters(Situation &situation, Pass pass) {
     situation.options |= bias | softcap;
 }
 
-// Packed sequences as a batch of their mean length, which is all that is known here.
-Invocation asBatch(Invocation call) {
-  if (!call.extents.contains("Tq"))
-    return call;
-  const std::int64_t sequences = std::max<std::int64_t>(call.extent("B1") - 1, 1);
-  call.extents["B"] = sequences;
-  call.extents["Sq"] = call.extent("Tq") / sequences;
-  call.extents["Sk"] = call.extent("Tk") / sequences;
-  return call;
-}
-
 Situation situationOf(Pass pass, const Invocation &given, const std::string &target) {
   const Units units = unitsOf(operandType(given), target);
   const Invocation call = units == warpgroups ? asBatch(given) : given;

@@ -64,6 +64,25 @@ MergedRows mergeOneRow(const View<const In, 2> &partial, const View<const float,
   return merged;
 }
 
+// One token of one head: partial [P, T, H, D] and logs [P, H, T] become o [T, H, D] and lse [H, T].
+// Tokens behind the last sequence, where starts say where sequences begin, have no parts, and their
+// rows stay what they are.
+template <class Out>
+Kernel mergeTokens{
+    "attention_merge",
+    [](View<const float, 4> partial, View<const float, 3> logs, View<const std::int32_t, 1> starts,
+       View<Out, 3> o, View<float, 2> lse, const MergeConfig &config) {
+      const Int token = program_id(0), head = program_id(1), sequences = starts.extent(0) - 1;
+      const auto end = load(starts.ptr() + cast<std::int64_t>(sequences) * starts.stride(0),
+                            sequences >= 0, std::numeric_limits<std::int32_t>::max());
+      when(cast<Index>(end) > token, [&] {
+        const MergedRows merged = mergeOneRow<float>(partial.fix(2, head).fix(1, token),
+                                                     logs.fix(2, token).fix(1, head), config);
+        o.fix(1, head).tile(1, config.width).store(token, 0, merged.result());
+        lse.at(head).tile(1).store(token, merged.logarithm());
+      });
+    }};
+
 // States of part p in partial[p]. The parts are added in an order that their number fixes, so that
 // the same states give the same bits.
 template <class In, class Out>

@@ -438,26 +438,11 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                  serving::PlannedMergeConfig{mergeRowConfig(parts - sequences + 1, chosen.width),
                                              {packed, paged.pages.several}});
     }
-    if (splits == 1) {
-      paged.o = withAxes<4>(o, {1, tokens, heads, d}, {0, o.stride(0), o.stride(1), o.stride(2)});
-      paged.lse = withAxes<3>(lse, {1, tokens, heads}, {0, lse.stride(0), lse.stride(1)});
-      return launch(use, paged);
-    }
-    const auto partial = use.workspace<float, 4>({splits, tokens, heads, d});
-    const auto logs = use.workspace<float, 3>({splits, tokens, heads});
-    paged.o = partial;
-    paged.lse = logs;
-    launch(use, paged);
-    // The merge's rows are the tokens of a head.
-    use(mergeStates<float, T>, Grid(tokens, heads, 1),
-        withAxes<5>(
-            partial, {splits, 1, heads, tokens, d},
-            {partial.stride(0), 0, partial.stride(2), partial.stride(1), partial.stride(3)}),
-        withAxes<4>(logs, {splits, 1, heads, tokens},
-                    {logs.stride(0), 0, logs.stride(2), logs.stride(1)}),
-        withAxes<4>(o, {1, heads, tokens, d}, {0, o.stride(1), o.stride(0), o.stride(2)}),
-        withAxes<3>(lse, {1, heads, tokens}, {0, lse.stride(1), lse.stride(0)}),
-        mergeRowConfig(splits, chosen.width));
+    launchParts(use, paged, splits, o, lse, launch, [&](const auto &partial, const auto &logs) {
+      use(mergeTokens<T>, Grid(tokens, heads), partial, logs.permute({0, 2, 1}),
+          paged.queryStarts.as<std::int32_t, 1>(), o, lse.permute({1, 0}),
+          mergeRowConfig(splits, chosen.width));
+    });
   });
 }
 

@@ -15,8 +15,8 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                        const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules) {
   const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse,
                queries] = tensors;
-  const int n = config.n, width = config.width, group = config.group;
-  const Int kvHead = program_id(1), head = kvHead * group,
+  const int n = config.n, width = config.width;
+  const Int kvHead = program_id(1), head = kvHead * config.group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
   const auto [at, keys, planned] = workOf(config, pages, lengths, queryStarts, plan, q.extent(0),
                                           queries, tables.extent(1) * pages.page);
@@ -62,14 +62,11 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
     takeIn(softmax, query, at.block, rest, gathered, scores,
            {.stages = config.overlap ? 1 : config.stages});
   };
-  // The heads that share keys, and the sequence's tokens.
-  auto ofRows = [&](const auto &view, const Int &first) {
-    return view.slice(0, head, group).slice(1, first, at.queries);
-  };
-  attendPacked<T>(
-      at.block, planned ? planned->firstKey == 0 : part == 0,
-      ofRows(q.permuted({1, 0, 2}), at.query), ofRows(o.at(part).permuted({1, 0, 2}), at.place),
-      ofRows(lse.at(part).transposed(), at.place), scores, sinks.slice(0, head, group), take);
+  const Tokens results{at.place, at.queries};
+  attendPacked<T>(at.block, planned ? planned->firstKey == 0 : part == 0,
+                  Tokens{at.query, at.queries}.of(q).permuted({1, 0, 2}),
+                  results.of(o.at(part)).permuted({1, 0, 2}), results.of(lse.at(part)).transposed(),
+                  scores, sinks, take);
 }
 
 void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32_t, 4> &lists,

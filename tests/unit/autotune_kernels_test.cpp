@@ -53,7 +53,8 @@ std::vector<Invocation> callsOf(const KernelSpec &kernel) {
   if (kernel.name == "attention" || kernel.name == "rope_attention")
     add("f16", {{"Hkv", 2}, {"Sq", 4}, {"Sk", 8192}, {"D", 128}});
   if (kernel.name == "attention_varlen")
-    add("f16", {{"Tq", 16384}, {"Tk", 16384}, {"D", 128}, {"Dv", 128}});
+    for (const std::int64_t queries : {16384, 32})
+      add("f16", {{"Tq", queries}, {"Tk", 65536}, {"D", 128}, {"Dv", 128}});
   return calls;
 }
 

@@ -244,7 +244,8 @@ template <class T, class Out, class F, class V> struct PackedForward {
   void operator()(PackedForwardTensors<T, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
                   V visibility, ListsOf<V> lists, const LoopConfig &config) const {
     traceForward(config, tensors,
-                 {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, config.m)});
+                 {numbers, modifierOf<F>(operands),
+                  Erased<V>(visibility, config.split ? nullptr : &lists, config.m)});
   }
 };
 template <class T, class F, class V> struct PackedQueryGradients {
@@ -334,8 +335,9 @@ template <class V>
 Arguments<ListsOf<V>> listsOf(Use &use, const Launch &launch, const Arguments<V> &visibility,
                               std::initializer_list<Tensor<const std::int32_t, 1>> starts = {}) {
   if constexpr (hasBlocks<V>) {
-    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::parts ||
-                           launch.of == Launch::Of::queries,
+    if (launch.of == Launch::Of::parts) // which go over all blocks of intervals
+      return asLists({nullptr, {}, {}});
+    const bool ofQueries = launch.of == Launch::Of::all || launch.of == Launch::Of::queries,
                packed = starts.size() > 0;
     const std::int64_t heads = use.extent("Hq"), queries = use.extent(packed ? "Tq" : "Sq"),
                        keys = use.extent(packed ? "Tk" : "Sk"), m = launch.config.m,
@@ -609,7 +611,7 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
                   launch.sinks.as<const float, 2>(), launch.plan.as<const std::int32_t, 2>()},
               launch.numbers, scores.operands, visibility, lists, launch.config);
         };
-        if (launch.of == Launch::Of::all)
+        if (launch.o.dtype == dtype_of<E>)
           to(std::type_identity<E>());
         else
           to(std::type_identity<float>());

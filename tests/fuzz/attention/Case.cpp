@@ -136,10 +136,8 @@ void drawSchedules(Draw &draw, Case &of, bool overlaps) {
     draws(of.config, "");
   if (draw.pick(5) == 0)
     of.config.insert({{"persistent", 1}, {"programs", draw.number(1, 5)}});
-  else if (of.form == Form::Dense && of.dropout == 0 && draw.pick(5) == 0)
+  else if (draw.pick(5) == 0)
     of.config.insert({{"packed", 1}, {"splits", draw.number(1, 4)}});
-  else if (of.form == Form::Packed && draw.pick(5) == 0)
-    of.config["splits"] = draw.number(1, 4);
   if (draw.pick(4) == 0)
     for (const char *prefix : {"q_", "kv_"})
       draws(of.gradientConfig, prefix);
@@ -172,8 +170,8 @@ Case drawCase(Draw &draw, const std::string &device) {
   const auto few = [&](int64_t most) {
     return draw.number(1, draw.coin() ? (wide ? most / 2 : most) : most / 8);
   };
+  const bool longKeys = !of.paged() && draw.pick(4) == 0;
   if (of.form == Form::Dense) {
-    const bool longKeys = draw.pick(4) == 0;
     const Length length = {longKeys ? draw.number(1, 16) : few(200),
                            longKeys ? draw.number(256, 500) : few(200)};
     sizes.sequences.assign(size_t(draw.number(1, 2)),
@@ -182,12 +180,13 @@ Case drawCase(Draw &draw, const std::string &device) {
     for (size_t i = draw.pick(4) + 1; i-- > 0;) {
       const bool none = draw.pick(8) == 0;
       // Parts of a plan have 256 keys and more.
-      const bool isLong = of.form == Form::OneQuery && draw.pick(3) == 0;
+      const bool isLong = longKeys || (of.form == Form::OneQuery && draw.pick(3) == 0);
       const int64_t keys = none ? 0 : isLong ? draw.number(200, 900) : few(200);
       // Chunks are the last queries of their sequences.
       sizes.sequences.push_back({of.form == Form::OneQuery ? 1
                                  : of.form == Form::Chunks ? draw.number(0, keys)
                                  : draw.pick(8) == 0       ? 0
+                                 : longKeys                ? draw.number(1, 16)
                                                            : few(150),
                                  keys});
     }

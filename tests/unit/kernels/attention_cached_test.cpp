@@ -12,6 +12,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr int treeAt = 9;
+constexpr std::byte kept{0xff}; // what outputs hold before a call
 
 /// Queries and contexts of each sequence, packed.
 KernelCase chunks(std::vector<std::pair<int, int>> some, KernelCase test = {"attention_cached"}) {
@@ -84,6 +85,26 @@ TEST_P(AttentionCached, TakesChunksOfAnyLength) {
   for (const char *kernel : {"attention_cached", "paged_prefill"}) // no heads, but heads of keys
     expectRight(device, {kernel, {{"Hq", 0}}});
   expectRight(device, {"attention_cached", {{"Hq", 0}}, {}, {"cu_seqlens_q", "plan"}});
+}
+
+// As in a graph that is replayed with fewer tokens than it has room for.
+TEST_P(AttentionCached, TokensBehindTheLastSequenceAreNotWritten) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  for (const bool planned : {false, true})
+    for (int splits : {1, 3}) {
+      KernelCase test{"attention_cached"};
+      if (planned)
+        test.with = {"plan"};
+      const KernelCase call = chunks({{3, 90}, {4, 20}}, test);
+      FilledCall filled = fill(call);
+      filled.inputs[endsAt].assign(std::vector<double>{0, 3, 5});
+      const Config config = completeConfig(filled.call, device.target(), {{"splits", splits}});
+      for (const HostArray &output : execute(device, filled.call, config, filled.inputs).outputs) {
+        const std::size_t row = output.data.size() / 7;
+        EXPECT_NE(std::ranges::count(std::span(output.data).subspan(4 * row, row), kept), row);
+        EXPECT_EQ(std::ranges::count(std::span(output.data).subspan(5 * row), kept), 2 * row);
+      }
+    }
 }
 
 // A launch of a plan has programs for max_queries of each part; sequences have fewer, or none.

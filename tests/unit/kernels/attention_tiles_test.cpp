@@ -277,7 +277,19 @@ TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
     expectSchedule(code, remarks, overlaps, overlaps);
     most = std::max(most, spillsOf(code, chip));
   };
-  for (const std::int64_t width : {64, 128, 256})
+  for (const std::int64_t width : {64, 128, 256}) {
+    // Rows of several heads, and keys in parts.
+    const Invocation few = resolveTypical(findKernel("attention_varlen"), "f16",
+                                          {{"Tq", 256},
+                                           {"Tk", 131072},
+                                           {"B1", 5},
+                                           {"Hq", 32},
+                                           {"Hkv", 8},
+                                           {"D", width},
+                                           {"Dv", width}},
+                                          {{"causal", "true"}}, {});
+    EXPECT_EQ(ownChoice(few, "sm_90a").at("packed"), 1);
+    expect(few, "attention_varlen", true);
     for (const std::int64_t sequences : {4, 16}) {
       SCOPED_TRACE(std::to_string(sequences) + " of width " + std::to_string(width));
       const auto of = [&](const char *kernel) {
@@ -294,6 +306,7 @@ TEST(AttentionTilesOfOthers, PackedSequencesKeepTheSchedule) {
       expect(backward, "attention_varlen_backward_q", width > 64);
       expect(backward, "attention_varlen_backward_kv", width > 64 || sequences == 4);
     }
+  }
   if (!most)
     GTEST_SKIP() << "spills are not looked at: there is no ptxas";
   EXPECT_EQ(*most, 0u);

@@ -190,38 +190,85 @@ TEST_P(Attention, OneBlockAfterAnother) {
   }
 }
 
-// Programs share a block's keys. Some have none: of short sequences, and where a row sees few.
-TEST_P(Attention, KeysInParts) {
-  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
+// Few queries: rows of one block are of several heads, and programs share their keys. Some have
+// none: of short sequences, and where a row sees few.
+void expectPackedHeadsRight(const Device &device, bool everything) {
+  const std::vector<std::int32_t> queries{30, 0, 14, 1, 70}, keys{150, 9, 0, 200, 80};
+  const auto few = [&](int heads, int kvHeads, Assignments options = {},
+                       std::vector<std::string> with = {}, std::string dtype = "f16", int d = 64,
+                       std::int64_t parts = 3) {
+    return packed({"attention_varlen",
+                   {{"Hq", heads}, {"Hkv", kvHeads}, {"D", d}, {"Dv", d}, {"Mk", 200}},
+                   std::move(options),
+                   std::move(with),
+                   std::move(dtype),
+                   {{"packed", 1}, {"splits", parts}}},
+                  queries, keys);
+  };
+  expectRight(device, few(8, 2, {{"causal", "true"}}));
+  expectRight(device, few(6, 2, {{"causal", "true"}, {"window_left", "40"}, {"softcap", "3"}},
+                          {"bias", "mask", "sinks"}, "bf16"));
+  // What they take by themselves.
+  const auto alone = [&](KernelCase test, std::int64_t isPacked) {
+    const Config own = ownChoice(resolveCase(test), device.target());
+    EXPECT_EQ(own.at("packed"), isPacked);
+    expectRight(device, test);
+    return own.at("splits");
+  };
+  const auto call = [&](int heads, int kvHeads, const std::string &dtype,
+                        const std::vector<std::int32_t> &queries,
+                        const std::vector<std::int32_t> &keys, Assignments options = {}) {
+    options.emplace_back("causal", "true");
+    return packed({"attention_varlen",
+                   {{"Hq", heads}, {"Hkv", kvHeads}},
+                   std::move(options),
+                   {"sinks"},
+                   dtype},
+                  queries, keys);
+  };
+  alone(call(8, 2, "f32", {1, 1, 0, 1}, {300, 500, 70, 200}), 1);
+  if (!everything)
+    return;
+  EXPECT_GT(alone(call(4, 2, "f32", {40, 3}, {2500, 1500}), 1), 1);
+  EXPECT_GT(alone(call(4, 1, "bf16", {40, 3}, {2500, 1500}), 1), 1);
+  EXPECT_GT(alone(call(4, 1, "f16", {40, 3}, {2500, 1500}, {{"dropout", "0.5"}}), 1), 1);
+  alone(call(4, 2, "f16", {40, 3}, {150, 300}), 0);
   std::size_t place = 0;
   for (const AttentionFeature &feature : attentionFeatures()) {
     if (!isAmongAThird(place++))
       continue;
-    for (const std::int64_t parts : {2, 5}) {
-      KernelCase test{
-          "attention_varlen", {{"Hq", 4}, {"Mk", 200}}, feature.options, feature.with, "f16",
-          {{"splits", parts}}};
+    for (const std::int64_t parts : {1, 2, 5}) {
+      KernelCase test = few(4, 2, feature.options, feature.with, "f16", 64, parts);
       test.extents.insert(feature.extents.begin(), feature.extents.end());
-      expectRight(device, packedSound(test, {30, 0, 14, 1, 70}, {150, 9, 0, 200, 80}));
+      expectRight(device, test);
+      test.single = test.with;
+      expectRight(device, test);
     }
   }
-  // What few queries take by themselves.
-  for (const char *dtype : {"bf16", "f32"}) {
-    const KernelCase few = packed(
-        {"attention_varlen", {{"Hq", 2}, {"Hkv", 1}}, {{"causal", "true"}}, {"sinks"}, dtype},
-        {40, 3}, {1500, 900});
-    EXPECT_GT(ownChoice(resolveCase(few), device.target()).at("splits"), 1);
-    expectRight(device, few);
-  }
+  // Heads that are no power of two, or do not share keys.
+  expectRight(device, few(14, 2, {{"causal", "true"}}, {"bias"}));
+  expectRight(device, few(3, 3, {}, {"mask"}, "f16", 128, 7));
+  expectRight(device, few(4, 1, {}, {}, "f16", 256, 1));
+  expectRight(device, few(4, 1, {{"precision", "exact"}}, {"sinks"}, "f32", 48));
+  expectRightWithStrides(
+      device, few(6, 2, {{"causal", "true"}, {"dropout", "0.3"}}, {"bias", "mask", "sinks"}));
 }
+TEST_P(Attention, PackedHeads) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90");
+  expectPackedHeadsRight(device, true);
+}
+TEST_P(AttentionAnywhere, PackedHeads) { expectPackedHeadsRight(device, false); }
 
 // Every other sequence is NaN. No product of another one may see that: not even a zero times it.
 TEST_P(Attention, SequencesDoNotReadEachOther) {
   const std::vector<std::int32_t> lengths{1, 64, 0, 63, 65, 65, 3, 64, 63, 0, 1, 130, 66, 2};
+  const Config inParts{{"packed", 1}, {"splits", 2}};
   for (auto [causal, chosen] : {std::pair{"false", Config()},
                                 {"true", Config()},
                                 {"false", oneAfterAnother},
-                                {"true", oneAfterAnother}}) {
+                                {"true", oneAfterAnother},
+                                {"false", inParts},
+                                {"true", inParts}}) {
     const KernelCase test =
         packed({"attention_varlen", {}, {{"causal", causal}}, {}, "f16"}, lengths, lengths);
     const Invocation call = resolveCase(test);
@@ -247,7 +294,9 @@ TEST_P(Attention, SequencesDoNotReadEachOther) {
       for (std::size_t sequence = clean; sequence < lengths.size(); sequence += 2)
         EXPECT_TRUE(std::ranges::equal(rows(found, sequence), rows(right, sequence)))
             << "sequence " << sequence << ", causal " << causal << ", "
-            << (chosen.empty() ? "a program each" : "one after another");
+            << (chosen.empty()      ? "a program each"
+                : chosen == inParts ? "in parts"
+                                    : "one after another");
     }
   }
 }

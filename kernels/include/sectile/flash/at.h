@@ -68,9 +68,13 @@ struct At {
   }
   // [B, H, Sq, Sk].
   template <class T> Tile<std::remove_const_t<T>> per_pair(const View<T, 4> &view) const {
+    return per_pair(view.at(number(view, 0, batch())));
+  }
+  // [H, Sq, Sk], for whatever batch.
+  template <class T> Tile<std::remove_const_t<T>> per_pair(const View<T, 3> &view) const {
     if (heads > 1)
-      return ofPairs(view.at(0, 0), place(view, 0, batch()) + place(view, 1, head()));
-    return per_pair(view.at(number(view, 0, batch()), number(view, 1, head())));
+      return ofPairs(view.at(0), place(view, 0, head()));
+    return per_pair(view.at(number(view, 0, head())));
   }
   // [Sq, Sk], for whatever head.
   template <class T> Tile<std::remove_const_t<T>> per_pair(const View<T, 2> &view) const {

@@ -23,7 +23,7 @@ struct LoopConfig {
   int parts = 1;            // programs for dk and dv that share a group of query heads
   bool sumsQueries = false; // which add up dq as well
   int group = 1;            // heads whose queries are rows of one block
-  bool split = false;       // programs share a block of a packed sequence, each with some keys
+  bool split = false;       // programs of packed sequences have parts, as those of traceParts
 };
 SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, seedOffset,
                sinks, overlap, delayed, raw, heads, persistent, pairs, parts, sumsQueries, group,
@@ -101,9 +101,9 @@ template <class T, class Out>
 void traceForward(const LoopConfig &config, const ForwardTensors<T, Out> &tensors,
                   const ScoreRules &rules);
 
-// The same of the rows of all query heads that share keys (config.group), each program for one of
-// o.extent(0) parts of the keys: o [parts, B, Hq, Sq, Dv] and lse [parts, B, Hq, Sq]. Without
-// dropout, whose weights are drawn for a block of one head.
+// The same of the rows of config.group query heads that share keys, each program for one of
+// o.extent(0) parts of the keys: o [parts, B, Hq, Sq, Dv] and lse [parts, B, Hq, Sq]. With dropout
+// of one head, as its weights are drawn for a block of one.
 template <class T, class Out> struct PartTensors {
   View<const T, 4> q, k, v;
   View<Out, 5> o;
@@ -156,7 +156,8 @@ void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tens
 // or forward where config.persistent one after another of those that a plan orders. A row of it has
 // a block's sequence, the row of that sequence's first block, how many blocks of config.m it has,
 // its first query, queries, first key and keys; the last row how many rows there are before it.
-// Otherwise as many programs forward share a block as there are parts: each has some of the keys.
+// Where config.split, a program forward has rows of config.group heads, and one of o.extent(0)
+// parts of the keys.
 template <class T, class Out> struct PackedForwardTensors {
   View<const T, 3> q, k, v;                           // [Tq, Hq, D], [Tk, Hkv, D], [Tk, Hkv, Dv]
   View<const std::int32_t, 1> queryStarts, keyStarts; // [B + 1]
