@@ -89,6 +89,7 @@ int sectile::headsOfBlock(const Invocation &call) {
 std::optional<ConfigValues> sectile::packedDefaults(const Invocation &given,
                                                     const std::string &target) {
   const Invocation call = asBatch(given);
+  const bool isPacked = given.extents.contains("Tq");
   const std::int64_t rows = extentOr0(call, "Sq") * headsOfBlock(call);
   const std::int64_t d = std::max(call.extent("D"), call.extent("Dv"));
   const bool engine = hasWarpgroupUnits(target, operandType(call));
@@ -100,25 +101,33 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &given,
                       : rows <= 16 ? 16
                       : rows <= 32 ? 32
                                    : 64},
-                {"n", engine && rows > 64 && !reading ? (wide ? 64 : 128)
-                      : d > 128                       ? 32
-                      : d > 64                        ? 64
-                                                      : 128},
+                {"n", engine && rows > 64 ? (wide ? 64 : 128)
+                      : d > 128           ? 32
+                      : d > 64            ? 64
+                                          : 128},
                 {"warps", engine && rows > 64 ? 8 : 4},
                 {"stages", 2},
                 {"overlap", engine},
                 {"persistent", 0},
                 {"programs", multiprocessors(target)},
                 {"packed", 1}};
-  // Programs of one head each do as well where they fill the chip.
-  if (!reading && blocksOfGroups(call, config.at("m")) >= multiprocessors(target))
+  // Programs of one head each do as well where they fill the chip, and their blocks are full or the
+  // keys few.
+  const std::int64_t queries = extentOr0(call, "Sq"), units = multiprocessors(target),
+                     blocks = blocksOfGroups(call, config.at("m"));
+  const bool fillsBlocks = engine && !wide && groupOf(call) > 1 && queries <= 256 &&
+                           extentOr0(call, "Sk") >= 4 * queries;
+  if (!reading && !fillsBlocks && blocks >= units)
     return std::nullopt;
   if (operandType(call) == DType::float32 && !engine && target != "interpreter" &&
       !target.starts_with("gfx9"))
     fitShared(config, call, target);
-  config["splits"] = splitsFor(call, config, target);
-  if (!reading && config.at("splits") == 1)
+  std::int64_t &splits = config["splits"] = splitsFor(call, config, target);
+  if (!reading && !fillsBlocks && splits == 1)
     return std::nullopt;
+  // The longest of several sequences is longer than the mean.
+  if (isPacked && blocks < 2 * units && extentOr0(call, "Sk") >= 16 * config.at("n"))
+    splits = std::max<std::int64_t>(splits, 2);
   return config;
 }
 

@@ -70,11 +70,13 @@ bool sectile::isWorthCopying(const Invocation &call, const std::string &target, 
   };
   consider("M", !isSet(call, "trans_a"), shape.turnsA);
   consider("N", isSet(call, "trans_b"), shape.turnsB);
-  // Such products took 1.5 to 2 times as long on an H100, and where they turn, or read words into
-  // registers, 2.3 to 6 times.
-  if (byThreads)
-    lying *= bytes == 1 || shape.turnsA || shape.turnsB ? 2.5 : 1.55;
   constexpr double launch = 2.5, reached = 0.75;
+  // Such products took 1.5 to 2 times as long on an H100, and where they turn, or read words into
+  // registers, 2.3 to 6 times. With few rows they take as long as threads take to copy b.
+  constexpr double byElements = 0.6e6; // bytes that they copy in a microsecond
+  if (byThreads)
+    lying = std::max(lying * (bytes == 1 || shape.turnsA || shape.turnsB ? 2.5 : 1.55),
+                     launch + moved / byElements);
   const double bytesPerMicrosecond =
       machineModel(Chip::known(target)).memoryGigabytes * 1e3 * reached;
   return launches > 0 && copied + launches * launch + 2 * moved / bytesPerMicrosecond <= lying;

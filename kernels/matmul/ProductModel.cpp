@@ -249,7 +249,7 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
                                       const ProductForms &forms, const std::string &target) {
   const MachineModel &machine = machineOf(target);
   const std::int64_t units = machine.units, line = 128 / shape.bytes;
-  constexpr std::int64_t room = 226 * 1024, mostStages = 6, leastLines = 16;
+  constexpr std::int64_t room = 226 * 1024, mostStages = 6;
   ProductConfig best{};
   double least = 0;
   const auto consider = [&](const ProductConfig &config) {
@@ -283,9 +283,10 @@ ProductConfig sectile::fastestProduct(std::span<const ProductTile> tiles, const 
       }
       config.persistent = false;
     }
-    const std::int64_t splits = std::clamp<std::int64_t>(
-        std::min(units / std::max<std::int64_t>(count, 1), ceilDiv(shape.inner, line) / leastLines),
-        1, shape.streamed ? 1 : forms.mostSplits);
+    const std::int64_t splits =
+        std::clamp<std::int64_t>(std::min(units / std::max<std::int64_t>(count, 1),
+                                          ceilDiv(shape.inner, line) / forms.leastLines),
+                                 1, shape.streamed ? 1 : forms.mostSplits);
     const auto considerSplits = [&](std::int64_t count) {
       config.splits = count;
       // Beside the ring of a split, the launch that adds up has room for its first programs.

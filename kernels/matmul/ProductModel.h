@@ -70,9 +70,10 @@ constexpr ProductTile productTiles[] = {{128, 256, 8, 3}, {128, 128, 8, 4}, {64,
 // What a kernel can do beside one tile for each program.
 struct ProductForms {
   enum { never, maybe, always } persistent = never;
-  bool clusters = false;       // of two persistent programs
-  bool deeperRings = false;    // of programs that have a multiprocessor to themselves
-  std::int64_t mostSplits = 1; // programs that share the sums of a tile
+  bool clusters = false;        // of two persistent programs
+  bool deeperRings = false;     // of programs that have a multiprocessor to themselves
+  std::int64_t mostSplits = 1;  // programs that share the sums of a tile
+  std::int64_t leastLines = 16; // of 128 bytes along K for each of them
 };
 
 // Products of up to fewRows rows, which wait for b: what is fastest by a model of its own, of tiles

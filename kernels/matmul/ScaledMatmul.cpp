@@ -108,11 +108,11 @@ bool isInWarpgroups(const Invocation &call, const std::string &target) {
 }
 
 Config defaultsForWarpgroups(const Invocation &call, const std::string &target) {
+  constexpr std::int64_t leastSteps = 8, mostSplits = 16; // steps of 128, of each split
   // Tiles of wgmma have 64 rows, and are slower the fewer there are.
   const bool liesAlongK = call.options.flag("trans_b");
   if (call.extent("M") <= (liesAlongK ? 8 : 16)) {
     ProductConfig config{.m = 16, .n = liesAlongK ? 32 : 64, .k = 128, .warps = 4, .stages = 4};
-    constexpr std::int64_t leastSteps = 16, mostSplits = 16;
     const std::int64_t tiles = std::max<std::int64_t>(ceilDiv(call.extent("N"), config.n), 1);
     config.splits = std::clamp<std::int64_t>(
         std::min(multiprocessors(target) / tiles, call.extent("K") / config.k / leastSteps), 1,
@@ -122,8 +122,10 @@ Config defaultsForWarpgroups(const Invocation &call, const std::string &target) 
     return few;
   }
   const auto fastest = [&](const ProductShape &shape) {
-    return fastestProduct(scaledTiles, shape,
-                          {.persistent = ProductForms::always, .mostSplits = 16}, target);
+    return fastestProduct(
+        scaledTiles, shape,
+        {.persistent = ProductForms::always, .mostSplits = mostSplits, .leastLines = leastSteps},
+        target);
   };
   const ProductShape straight = shapeOf(call), lying = asItLies(call, straight);
   const ProductConfig config = fastest(lying), copied = fastest(straight);

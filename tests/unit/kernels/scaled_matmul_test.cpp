@@ -107,7 +107,7 @@ TEST_P(ScaledMatmul, SplitsShareBlocks) {
       expectRight(device, test);
     }
   const Invocation call = resolveCase(scaled(219, 256, 22016, 128, 128));
-  EXPECT_EQ(call.kernel->defaults(call, "sm_90a").at("splits"), 10);
+  EXPECT_EQ(call.kernel->defaults(call, "sm_90a").at("splits"), 16);
 }
 
 // Two blocks of K with scales of their own, by hand.
