@@ -102,6 +102,11 @@ double sectile::visiblePairs(const Invocation &call) {
   return pairs * double(call.extent("B")) * double(call.extent("Hq"));
 }
 
+double sectile::keysSeen(const Invocation &call) {
+  const std::int64_t rows = extentOr0(call, "B") * extentOr0(call, "Hq") * extentOr0(call, "Sq");
+  return visiblePairs(call) / double(std::max<std::int64_t>(rows, 1));
+}
+
 // Bias and mask have a column for each of so many keys of a sequence.
 static void checkColumns(const Invocation &call, std::int64_t keys) {
   for (const char *input : {"bias", "mask"})

@@ -33,6 +33,8 @@ void checkVarlenContents(const Invocation &call, std::span<const HostArray> inpu
 
 // How many pairs of a query and a key that it may see by their positions there are, of all heads.
 double visiblePairs(const Invocation &call);
+// Keys that a query sees, in the mean: a window leaves few of them.
+double keysSeen(const Invocation &call);
 
 // inputs by their place among the call's arguments. Points into them.
 AttentionSettings attentionSettings(const Invocation &call, std::span<const HostArray> inputs);

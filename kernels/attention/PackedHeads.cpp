@@ -28,8 +28,7 @@ std::int64_t splitsFor(const Invocation &call, const Config &config, const std::
   const std::int64_t queries = extentOr0(call, "Sq"), keys = extentOr0(call, "Sk"),
                      heads = extentOr0(call, "B") * extentOr0(call, "Hq"),
                      blocks = blocksOfGroups(call, config.at("m"));
-  // A window leaves few of the keys.
-  const double seen = visiblePairs(call) / double(std::max<std::int64_t>(queries * heads, 1)),
+  const double seen = keysSeen(call),
                bytes = double(keyBytes(call)) * seen / double(std::max<std::int64_t>(keys, 1));
   return keyParts(blocks, static_cast<std::int64_t>(std::ceil(seen / double(config.at("n")))),
                   bytes * double(groupOf(call) * blocks),
@@ -111,12 +110,14 @@ std::optional<ConfigValues> sectile::packedDefaults(const Invocation &given,
                 {"persistent", 0},
                 {"programs", multiprocessors(target)},
                 {"packed", 1}};
-  // Programs of one head each do as well where they fill the chip, and their blocks are full or the
-  // keys few.
+  // Programs of one head each do as well where they fill the chip, but for those that read the same
+  // keys in blocks that are not full.
   const std::int64_t queries = extentOr0(call, "Sq"), units = multiprocessors(target),
-                     blocks = blocksOfGroups(call, config.at("m"));
+                     blocks = blocksOfGroups(call, config.at("m")),
+                     ofOneHead =
+                         ceilDiv(queries, 64) * extentOr0(call, "B") * extentOr0(call, "Hq");
   const bool fillsBlocks = engine && !wide && groupOf(call) > 1 && queries <= 256 &&
-                           extentOr0(call, "Sk") >= 4 * queries;
+                           ofOneHead >= units && keysSeen(call) >= 3 * double(queries);
   if (!reading && !fillsBlocks && blocks >= units)
     return std::nullopt;
   if (operandType(call) == DType::float32 && !engine && target != "interpreter" &&

@@ -195,18 +195,12 @@ Units unitsOf(DType dtype, const std::string &target) {
   return wide ? matrices32 : matrices;
 }
 
-// Keys that a query sees, in the mean.
-double keysSeen(const Situation &situation, const Invocation &call) {
-  const std::int64_t heads = extentOr0(call, "B") * extentOr0(call, "Hq");
-  return visiblePairs(call) / double(std::max<std::int64_t>(heads * situation.queries, 1));
-}
-
 // What decides how warpgroups share the forward pass.
 void lookAtBlocks(Situation &situation, const Invocation &call, const std::string &target) {
   const bool narrow = situation.width <= 64, causal = call.options.flag("causal");
   // Of packed sequences, many of these would be shorter than a block of two warpgroups.
   situation.single = situation.packed && situation.queries < (narrow ? 2048 : 112);
-  situation.keys = keysSeen(situation, call);
+  situation.keys = keysSeen(call);
   if (situation.single)
     return;
   const std::int64_t queries = situation.queries,
@@ -255,7 +249,7 @@ Situation situationOf(Pass pass, const Invocation &given, const std::string &tar
   if (pass == Pass::forward && situation.units == warpgroups)
     lookAtBlocks(situation, call, target);
   else if (situation.units == warpgroups)
-    situation.keys = keysSeen(situation, call);
+    situation.keys = keysSeen(call);
   if (pass == Pass::keyGradients)
     situation.unordered = sumsInAnyOrder(call);
   if (units == warpgroups && situation.packed)

@@ -368,6 +368,7 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
                         .inner = isGradient ? average : call.extent("K"),
                         .bytes = isFp8Codes ? 1 : 2,
                         .promotes = isFp8Codes,
+                        .scales = isFp8Codes,
                         .turnsB = isFp8Codes && !codingOf(call).liesAlongK};
   };
   const auto isInWarpgroups = [operand, codingOf](const Invocation &call,

@@ -10,18 +10,18 @@ using namespace sectile;
 namespace {
 
 // Fitted to the products of docs/performance.md, an H100's: microseconds, and bytes in one of them.
-constexpr double launch = 3;         // with the first bytes' way from memory
-constexpr double prologue = 1.2;     // of a tile: its first step's copies
-constexpr double stored = 77e3;      // of a tile, by one multiprocessor
-constexpr double exposed = 0.35;     // of both, where another tile's steps hide them
-constexpr double fetched = 290e3;    // by one multiprocessor, beside its products
-constexpr double uncrowded = 0.2;    // part of the chip whose programs fetch without waiting
-constexpr double arrival = 1.2;      // of a step's copies, by as many as are in flight
-constexpr double handover = 0.1;     // of a slot, by as many as the ring has copies in flight
-constexpr double promotion = 1.9e-3; // of one sum of each thread
-constexpr double turning = 0.1;      // threads turn a step's numbers and meet
-constexpr double turned = 87e3;      // of these numbers, by one multiprocessor
-constexpr double readIntoRegisters = 221e3; // of such numbers, beside products
+constexpr double launch = 3;      // with the first bytes' way from memory
+constexpr double prologue = 1.2;  // of a tile: its first step's copies
+constexpr double stored = 77e3;   // of a tile, by one multiprocessor
+constexpr double exposed = 0.35;  // of both, where another tile's steps hide them
+constexpr double fetched = 290e3; // by one multiprocessor, beside its products
+constexpr double uncrowded = 0.2; // part of the chip whose programs fetch without waiting
+constexpr double arrival = 1.2;   // of a step's copies, by as many as are in flight
+constexpr double handover = 0.1;  // of a slot, by as many as the ring has copies in flight
+constexpr double promotion = 0.4e-3, scaling = 1.5e-3; // of one sum of each thread
+constexpr double turning = 0.1;                        // threads turn a step's numbers and meet
+constexpr double turned = 87e3;                        // of these numbers, by one multiprocessor
+constexpr double readIntoRegisters = 221e3;            // of such numbers, beside products
 constexpr double pairOfTiles = 1.6;  // the programs of a cluster wait for each other, each tile
 constexpr double pairOfSlots = 0.02; // and each step
 constexpr double exchange = 2.5;     // programs of a stream share sums, with one other each
@@ -83,7 +83,7 @@ double microsecondsOf(const ProductShape &shape, const ProductConfig &config,
   if (config.cluster > 1)
     step += pairOfSlots;
   if (shape.promotes)
-    step += promotion * m * n / double(config.warps * 32);
+    step += (promotion + (shape.scales ? scaling : 0)) * m * n / double(config.warps * 32);
   if (config.persistent || programs <= units) // others hide a wait behind each other's products
     step = std::max(step, arrival / std::max(inFlight, 1.0));
   // Of the L2 cache all programs ask at once; what others fetched comes through the same port.

@@ -15,6 +15,7 @@ struct ProductShape {
   std::int64_t repeats = 1; // how often the operands have each number of memory, as under taps
   bool streamed = false;    // the steps of all tiles are dealt out evenly: there are no waves
   bool promotes = false;    // the sums of each step are added to others, by threads
+  bool scales = false;      // and scaled before that
   bool turnsA = false, turnsB = false; // a step's rows or columns lie across K, and should along it
   std::int64_t resultBytes = 2;        // of an element of the product
 };

@@ -98,7 +98,8 @@ ProductShape shapeOf(const Invocation &call) {
           .columns = call.extent("N"),
           .inner = call.extent("K"),
           .bytes = 1,
-          .promotes = true};
+          .promotes = true,
+          .scales = true};
 }
 
 // One step a block: its sums are complete after it.

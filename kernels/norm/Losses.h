@@ -78,6 +78,7 @@ template <class Target>
 inline const Kernel crossEntropyShare{
     "cross_entropy_share",
     [](const CrossEntropyShareArguments<Target> &a, const MeanConfig &config) {
+      launch_dependents(); // the gradients' programs load logits meanwhile
       store(a.share.ptr(), 1.0f / countedTargets(a.targets, a.ignore_index, config));
     }};
 
