@@ -132,6 +132,11 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
         if (acquire->getBlock() != op->getBlock())
           return op->emitError(
               "a slot is filled where it was acquired, not in a loop or outside of one");
+        for (Operation *other : fill.getSlot().getUsers())
+          if (isa<tile::FillOp>(other) && other->getBlock() == op->getBlock() &&
+              other->isBeforeInBlock(op))
+            return op->emitError("fills a tile of this slot again: each use of a slot takes each "
+                                 "of its tiles once");
         tileOf(acquire.getChannel(), fill.getSlot()).fills.push_back(fill);
       } else if (auto read = dyn_cast<tile::ReadSlotOp>(op)) {
         auto wait = read.getSlot().getDefiningOp<tile::WaitOp>();
@@ -304,14 +309,16 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     if (failed(checkOrder(partitions)))
       return failure();
     int32_t others = 0;
-    if (failed(checkFillers()) || failed(checkThreads(partitions, others)))
+    std::string whyKept;
+    if (!target.movesRegisters)
+      whyKept = target.name + " moves none between warps";
+    if (failed(checkFillers()) || failed(checkThreads(partitions, others, whyKept)))
       return failure();
     SmallVector<cta::PartitionOp> computing;
     for (tile::PartitionOp partition : partitions) {
       SmallVector<int32_t, 2> registers(partition.getRegisters());
-      if (!registers.empty() && !target.movesRegisters) {
-        partition.emitRemark("threads keep the registers that they are launched with: ")
-            << target.name << " moves none between warps";
+      if (!registers.empty() && !whyKept.empty()) {
+        partition.emitRemark("threads keep the registers that they are launched with: ") << whyKept;
         registers.clear();
       } else if (!registers.empty()) {
         registers[1] = others;
@@ -405,8 +412,10 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     });
   }
 
-  /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own.
-  LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others) {
+  /// Whether registers hold all threads as asked for; gives how many are left for the kernel's own,
+  /// and why none are moved if none are.
+  LogicalResult checkThreads(MutableArrayRef<tile::PartitionOp> partitions, int32_t &others,
+                             std::string &whyKept) {
     const unsigned own = warpsOf(getOperation());
     unsigned more = 0, taken = 0;
     tile::PartitionOp moving;
@@ -438,6 +447,11 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     // Those that the block is launched with are moved, of which the file may have some to spare.
     const unsigned launched = launchedRegistersOf(own + more, target),
                    all = launched * (own + more);
+    // Threads of a small block have more than any budget can leave them.
+    if (launched > movedRegisters::most) {
+      whyKept = "each has " + std::to_string(launched) + ", more than any budget";
+      return success();
+    }
     if (!others)
       others = registersLeftFor(own, more, taken, target);
     if (taken + own * others > all) {

@@ -5,11 +5,11 @@
 namespace sectile::fuzz {
 namespace {
 
-/// How many of the first schedules are found wrong on Hopper's virtual device.
-unsigned found(Mistake mistake) {
+/// How many of the first schedules are found wrong.
+unsigned found(Mistake mistake, const std::string &device = "virtual:sm_90a") {
   unsigned result = 0;
   for (uint64_t seed = 0; seed < 16; ++seed)
-    result += explicitSchedule(seed, "virtual:sm_90a", mistake).has_value();
+    result += explicitSchedule(seed, device, mistake).has_value();
   return result;
 }
 
@@ -18,6 +18,11 @@ TEST(FuzzLanguage, SchedulesAreRight) { EXPECT_EQ(found(Mistake::None), 0u); }
 TEST(FuzzLanguage, FindsSlotsHandedBackEarly) { EXPECT_GE(found(Mistake::ReleasesEarly), 2u); }
 
 TEST(FuzzLanguage, FindsSlotsThatAreKept) { EXPECT_GE(found(Mistake::KeepsSlots), 2u); }
+
+TEST(FuzzLanguage, FindsSlotsThatAreFilledTwice) {
+  for (const char *device : {"virtual:sm_90a", "virtual:sm_80", "virtual:gfx942"})
+    EXPECT_EQ(found(Mistake::FillsTwice, device), 16u) << device;
+}
 
 TEST(FuzzLanguage, CombinationsAreInOrder) {
   for (uint64_t seed = 0; seed < 24; ++seed)

@@ -15,6 +15,7 @@ enum class Mistake {
   None,
   ReleasesEarly, ///< hands slots back that a dot in flight still reads
   KeepsSlots,    ///< hands none back
+  FillsTwice,    ///< copies or stores a tile of a slot twice
 };
 /// A schedule of copies and dots that the kernel states, against the interpreter.
 std::optional<std::string> explicitSchedule(uint64_t seed, const std::string &device,

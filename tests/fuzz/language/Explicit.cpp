@@ -22,7 +22,8 @@ struct Plan {
   int m, n, k, depth, warps, steps;
   int copying = 4,
       second = 0; ///< warps of partitions: that which copies, and one that computes too
-  int ahead = 0;  ///< uses that are filled before the loop
+  int registers = 0, ofSecond = 0; ///< that their threads keep
+  int ahead = 0;                   ///< uses that are filled before the loop
   bool partition, refillsLate, byColumns, inFlight, twoSums, unused, tiles, readsRegisters,
       leftComputed, waitsForOne, onRequest = false, ownFirst = false, secondAsks = false;
   Main main = Main::Shared;
@@ -70,6 +71,12 @@ struct Plan {
         secondAsks = main == Main::Nothing || draw.coin();
       }
       onRequest = draw.pick(3) == 0;
+      // Registers move between groups of four warps.
+      if (copying % 4 == 0 && second % 4 == 0 && draw.coin()) {
+        const int launched = std::min(240, 2048 / (warps + copying + second) / 8 * 8);
+        registers = stores ? std::min(launched, 104) : 24;
+        ofSecond = second ? launched : 0;
+      }
     }
   }
 
@@ -77,15 +84,16 @@ struct Plan {
     auto number = [](auto value) { return std::to_string(int(value)); };
     return "m " + number(m) + ", n " + number(n) + ", k " + number(k) + ", depth " + number(depth) +
            ", warps " + number(warps) + ", steps " + number(steps) + ", partition " +
-           number(partition) + " of " + number(copying) + ", second " + number(second) + ", main " +
-           number(main) + ", own first " + number(ownFirst) + ", second asks " +
-           number(secondAsks) + ", on request " + number(onRequest) + ", ahead " + number(ahead) +
-           ", late " + number(refillsLate) + ", by columns " + number(byColumns) + ", in flight " +
-           number(inFlight) + ", two sums " + number(twoSums) + ", unused " + number(unused) +
-           ", tiles " + number(tiles) + ", registers " + number(readsRegisters) + ", left " +
-           number(left) + ", right " + number(right) + ", when " + number(when) + ", beside " +
-           number(beside) + ", after " + number(after) + ", left computed " + number(leftComputed) +
-           ", waits for one " + number(waitsForOne);
+           number(partition) + " of " + number(copying) + " with " + number(registers) +
+           ", second " + number(second) + ", main " + number(main) + ", own first " +
+           number(ownFirst) + ", second asks " + number(secondAsks) + ", on request " +
+           number(onRequest) + ", ahead " + number(ahead) + ", late " + number(refillsLate) +
+           ", by columns " + number(byColumns) + ", in flight " + number(inFlight) + ", two sums " +
+           number(twoSums) + ", unused " + number(unused) + ", tiles " + number(tiles) +
+           ", registers " + number(readsRegisters) + ", left " + number(left) + ", right " +
+           number(right) + ", when " + number(when) + ", beside " + number(beside) + ", after " +
+           number(after) + ", left computed " + number(leftComputed) + ", waits for one " +
+           number(waitsForOne);
   }
 };
 
@@ -155,6 +163,12 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       l.copy(aTiles, i, step, wanted(step));
                     else
                       l.copy(aTiles, i, step);
+                    if (plan.mistake == Mistake::FillsTwice) {
+                      if (plan.left == Fill::Store)
+                        l.store(fromLeft);
+                      else
+                        l.copy(aTiles, i, step);
+                    }
                     if (plan.right == Fill::Store)
                       r.store(fromRight);
                     else if (plan.right == Fill::CopyWhen)
@@ -245,7 +259,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       body(t / counts[1], t % counts[1]);
                   };
                   if (plan.partition)
-                    cta::partition({.warps = plan.copying}, [&] {
+                    cta::partition({.warps = plan.copying, .registers = plan.registers}, [&] {
                       Int use = 0;
                       each([&](const Int &i, const Int &j) {
                         for (auto step : range(0, steps)) {
@@ -262,7 +276,7 @@ std::vector<float> run(const Plan &plan, Device device, const std::vector<E> &le
                       });
                     });
                   if (plan.second)
-                    cta::partition({.warps = plan.second}, [&] {
+                    cta::partition({.warps = plan.second, .registers = plan.ofSecond}, [&] {
                       each([&](const Int &i, const Int &j) {
                         multiply(ring, ofSecond, plan.secondAsks, i, j);
                       });

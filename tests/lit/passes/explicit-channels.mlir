@@ -6,6 +6,9 @@
 
 // LAUNCHED: remark: threads keep the registers that they are launched with: sm_100 moves none between warps
 // LAUNCHED: cta.partition warps 4 registers [] {
+// RUN: sed 's/registers \[\]/registers [24, 0]/' %s | sectile-opt --sectile-pipeline 2>&1 | FileCheck %s --check-prefix=SMALL
+// SMALL: remark: threads keep the registers that they are launched with: each has 248, more than any budget
+// SMALL: cta.partition warps 4 registers [] {
 
 // CHECK-LABEL: func.func @product
 // CHECK-DAG: %[[A:.*]] = cta.channel {between_warps, by_hand, {{.*}}} : !cta.channel<2,
