@@ -312,8 +312,9 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
         const bool isAddedTo = user == dot || llvm::is_contained(totals.ops, user);
         return isAddedTo ? std::optional(totals) : std::nullopt;
       }
+      // A hint is of the order that it was given for.
       if (op->getBlock() != totals.loop.getBody() || op->getNumResults() != 1 ||
-          !op->hasTrait<OpTrait::Elementwise>())
+          !op->hasTrait<OpTrait::Elementwise>() || isa<tile::HintOp>(op))
         break;
       totals.ops.push_back(op);
       value = op->getResult(0);
@@ -382,19 +383,21 @@ struct SelectMma : sectile::impl::SelectMmaBase<SelectMma> {
   /// registers.
   tile::DotOp inArrangement(tile::DotOp dot, const Arrangement &by, const MmaInstruction *otherwise,
                             const Target &target) {
+    SmallVector<int64_t, 2> shape(dot.getType().getShape());
+    if (by.turned)
+      std::swap(shape[0], shape[1]);
+    for (unsigned side : {0, 1})
+      if (by.interleaved[side] && shape[side] % 16)
+        return nullptr;
     OpBuilder builder(dot);
     std::array<Value, 2> operands{dot.getA(), dot.getB()};
-    SmallVector<int64_t, 2> shape(dot.getType().getShape());
     if (by.turned) {
-      std::swap(shape[0], shape[1]);
       std::swap(operands[0], operands[1]);
       for (Value &operand : operands)
         operand = turned(builder, operand);
     }
     for (unsigned side : {0, 1})
       if (by.interleaved[side] || (by.turned && side == 0)) {
-        if (by.interleaved[side] && shape[side] % 16)
-          return nullptr;
         operands[side] = readIntoRegisters(builder, operands[side], 1 - side);
         if (by.interleaved[side])
           operands[side] = interleaved(builder, operands[side], side);

@@ -225,4 +225,70 @@ TEST_P(AlongK, SumsThatLoopsReadOrBeginWith) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Each step's sums scaled by row and column, clamped, and added to totals that begin as something.
+template <class T>
+Kernel scaledSteps{
+    "along_k_scaled", [](View<const T, 2> a, View<const T, 2> b, View<const float, 2> first,
+                         View<float, 2> c, Int depth, const Form &form) {
+      auto totals = first.tile(form.m, form.n).load(0, 0);
+      for (auto k : range(0, cdiv(depth, form.k), 1, {.warp_specialize = form.special != 0})) {
+        auto left = form.turns_a ? trans(a.tile(form.k, form.m).load(k, 0))
+                                 : a.tile(form.m, form.k).load(0, k);
+        auto sums = cast<float>(
+            dot(left, b.tile(form.k, form.n).load(k, 0), zeros<SumOf<T>>(form.m, form.n)));
+        auto rows = cast<float>(arange(0, form.m) % 5 + cast<std::int32_t>(k)),
+             columns = cast<float>(arange(0, form.n) % 3 + 1);
+        auto scaled = sums * expand(rows, 1) * expand(columns, 0);
+        totals = where(scaled > 0.0f, scaled, 2.0f * scaled) + totals;
+      }
+      c.tile(form.m, form.n).store(0, 0, totals);
+    }};
+
+TEST_P(AlongK, TotalsOfWhatBecomesOfSteps) {
+  constexpr int k = 224;
+  const auto expect = [&]<class T>(const Form &form) {
+    SCOPED_TRACE(testing::Message() << form.m << " by " << form.n << ", turned: " << form.turns_a);
+    const int m = form.m, n = form.n;
+    auto number = [](int i) { return i * 7919 % 9 - 4; };
+    std::vector<T> a, b;
+    std::vector<float> first;
+    for (int i = 0; i < m * k; ++i)
+      a.push_back(T(float(number(i))));
+    for (int i = 0; i < k * n; ++i)
+      b.push_back(T(float(number(i + 5))));
+    for (int i = 0; i < m * n; ++i)
+      first.push_back(float(number(i + 3)));
+    auto as = device.upload(a), bs = device.upload(b);
+    auto firsts = device.upload(first), cs = device.allocate<float>(m * n);
+    scaledSteps<T>.launch(device.stream(), 1,
+                          form.turns_a ? tensor(as, {k, m}) : tensor(as, {m, k}),
+                          tensor(bs, {k, n}), tensor(firsts, {m, n}), tensor(cs, {m, n}), k, form);
+    const auto c = cs.download();
+    int wrong = 0;
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) {
+        float total = first[i * n + j];
+        for (int step = 0; step * form.k < k; ++step) {
+          float sum = 0;
+          for (int p = step * form.k; p < std::min(k, (step + 1) * form.k); ++p)
+            sum += float(a[form.turns_a ? p * m + i : i * k + p]) * float(b[p * n + j]);
+          const float scaled = sum * float(i % 5 + step) * float(j % 3 + 1);
+          total += scaled > 0 ? scaled : 2 * scaled;
+        }
+        wrong += c[i * n + j] != total;
+      }
+    EXPECT_EQ(wrong, 0);
+  };
+  for (const int turnsA : {0, 1})
+    for (const Form &form :
+         {Form{.m = 128, .n = 128, .k = 128}, Form{.m = 64, .n = 192, .k = 64, .warps = 4},
+          Form{.m = 16, .n = 64, .k = 128, .warps = 4, .special = 0},
+          Form{.m = 32, .n = 32, .k = 32, .warps = 2, .special = 0}}) {
+      Form turned = form;
+      turned.turns_a = turnsA;
+      expect.operator()<std::int8_t>(turned);
+      expect.operator()<float8_e4m3>(turned);
+    }
+}
+
 } // namespace
