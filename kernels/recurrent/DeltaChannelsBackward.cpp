@@ -479,7 +479,7 @@ Config defaults(const Invocation &call, const std::string &target) {
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
   // With rwkv7 four gradients of a chunk's rows are summed up at once.
-  const std::int64_t most = ruleOf(call) == "rwkv7" ? 64 : 128;
+  const std::int64_t most = ruleOf(call) == StateRule::rwkv7 ? 64 : 128;
   return {{"chunk", isHalf && call.extent("T") > 16 && width <= most ? 32 : 16},
           {"dv", width > 128 ? 16 : 32},
           {"warps", 4},

@@ -365,8 +365,8 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   KernelSpec spec;
   spec.name = "delta_rule_backward";
   spec.summary = "gradients of delta_rule";
-  spec.add_arguments(inputs());
-  spec.add_options(delta::options());
+  spec.add_arguments(inputs({}));
+  spec.add_options(delta::options({}));
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.defaults = [](const Invocation &call, const std::string &target) {
