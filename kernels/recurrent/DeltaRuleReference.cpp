@@ -191,11 +191,6 @@ std::vector<std::size_t> startsOf(const Invocation &call, std::span<const HostAr
   return starts;
 }
 
-// Of the gradient of an input that has a type of its own.
-template <class Numbers> DType typeOf(const Numbers &numbers, const HostArray &input) {
-  return numbers.statistics == DType::float64 ? DType::float64 : input.dtype;
-}
-
 } // namespace
 
 std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
@@ -215,21 +210,18 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
                   for (std::size_t t = starts[sequence]; t < starts[sequence + 1]; ++t)
                     all.complete(t, head, {last.data() + at * size, all.columns, 1}, o);
                 });
-    const Shape state{call.extent("N"), call.extent("Hv"), call.extent("K"), call.extent("V")};
-    return std::vector{numbers.pack(numbers.result, inputs[2].shape, o),
-                       numbers.pack(numbers.statistics, state, last)};
+    return outputsOf(call, numbers, o, last);
   });
 }
 
 std::vector<HostArray> sectile::deltaStepReference(const Invocation &call,
                                                    std::span<const HostArray> inputs,
                                                    Arithmetic arithmetic) {
-  const HostArray &pool = inputs[call.index("state")];
   return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const DeltaCall all(numbers, call, inputs);
     const std::size_t size = all.columns * all.width;
-    auto states = numbers.load(pool);
+    auto states = all.load("state");
     const bool keeps = call.options.flag("keep_states");
     std::vector<Number> o(all.v.size()),
         kept(keeps ? all.batches * all.length * all.heads * size : 0);
@@ -250,14 +242,7 @@ std::vector<HostArray> sectile::deltaStepReference(const Invocation &call,
           std::copy_n(state.data, size, kept.data() + (t * all.heads + head) * size);
       }
     });
-    const DType stored = arithmetic == Arithmetic::exact ? DType::float64 : pool.dtype;
-    return std::vector{numbers.pack(numbers.result, inputs[2].shape, o),
-                       numbers.pack(stored, pool.shape, states),
-                       keeps ? numbers.pack(stored,
-                                            {call.extent("B"), call.extent("T"), call.extent("Hv"),
-                                             call.extent("V"), call.extent("K")},
-                                            kept)
-                             : HostArray()};
+    return outputsOf(call, numbers, o, states, kept);
   });
 }
 
@@ -404,27 +389,9 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
       }
       ofBias[at] += dg[i];
     }
-    std::vector<HostArray> results;
-    const auto add = [&](const char *name, const Array &values) {
-      const std::size_t input = call.index(name);
-      results.push_back(call.tensors[input].present ? numbers.pack(typeOf(numbers, inputs[input]),
-                                                                   inputs[input].shape, values)
-                                                    : HostArray());
-    };
-    add("q", dq);
-    add("k", dk);
-    add("v", dv);
-    if (all.isRwkv) {
-      add("a", da);
-      add("b", db);
-    }
-    add("beta", dbeta);
-    add("g", dg);
-    add("A_log", ofLogs);
-    add("dt_bias", ofBias);
-    add("D", ofD);
-    add("z", dz);
-    add("initial_state", slopes);
-    return results;
+    if (all.isRwkv)
+      return outputsOf(call, numbers, dq, dk, dv, da, db, dbeta, dg, ofLogs, ofBias, ofD, dz,
+                       slopes);
+    return outputsOf(call, numbers, dq, dk, dv, dbeta, dg, ofLogs, ofBias, ofD, dz, slopes);
   });
 }
