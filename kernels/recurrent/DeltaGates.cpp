@@ -324,8 +324,7 @@ void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<f
     return;
   for (int i = 0; i < 2; ++i)
     if (const char *name = i ? "dt_bias" : "A_log"; use.has(name))
-      launchHeadSums(use, recurrence::oneOf(parts, i),
-                     use.tensor<float, 1>("d" + std::string(name)));
+      launchHeadSums(use, oneOf(parts, i), use.tensor<float, 1>("d" + std::string(name)));
 }
 
 void delta::launchChannelGradients(Use &use, const GateNumbers &numbers,
