@@ -28,13 +28,6 @@ template <class Number> bool isLess(Number a, Number b) {
   return a < b || (a == b && std::signbit(a) && !std::signbit(b));
 }
 
-// The dtype that an output has in this arithmetic.
-template <class Numbers>
-DType dtypeOf(const Numbers &numbers, const Invocation &call, std::size_t i) {
-  const DType own = call.tensors[i].dtype;
-  return is_floating(own) ? numbers.result : own;
-}
-
 // Of integers: what the elements of a row come to so far, in 64 bits that wrap as the kernel's do.
 // Doubles would neither wrap nor hold all digits.
 void wrapping(std::span<const std::int32_t> row, bool product, bool reverse,
@@ -102,7 +95,7 @@ std::vector<HostArray> sectile::reduceReference(const Invocation &call,
       }
       y[row] = result;
     }
-    return std::vector{numbers.pack(dtypeOf(numbers, call, 1), call.leading, y)};
+    return outputsOf(call, numbers, y);
   });
 }
 
@@ -135,7 +128,7 @@ std::vector<HostArray> sectile::scanReference(const Invocation &call,
         y[at] = total;
       }
     }
-    return std::vector{numbers.pack(dtypeOf(numbers, call, 1), inputs[0].shape, y)};
+    return outputsOf(call, numbers, y);
   });
 }
 
@@ -162,11 +155,9 @@ std::vector<HostArray> sectile::sortReference(const Invocation &call,
         places.push_back(static_cast<double>(order[i] - start));
       }
     }
-    Shape shape = call.leading;
-    shape.push_back(count);
-    return std::vector{
-        numbers.pack(is_floating(inputs[0].dtype) ? numbers.result : inputs[0].dtype, shape, y),
-        HostArray(DType::int64, shape, places)};
+    if (call.tensors.size() == 2) // argsort
+      return outputsOf(call, numbers, places);
+    return outputsOf(call, numbers, y, places);
   });
 }
 

@@ -89,9 +89,7 @@ std::vector<HostArray> causal::causalConvReference(const Invocation &call,
       for (std::int64_t d = 0; d < inputs.channels; ++d)
         for (std::int64_t i = 0; i < inputs.before; ++i)
           final.push_back(inputs.last(static_cast<std::size_t>(s), d, i));
-    return std::vector{
-        numbers.pack(numbers.result, in[0].shape, y),
-        numbers.pack(numbers.result, {sequences, inputs.channels, inputs.before}, final)};
+    return outputsOf(call, numbers, y, final);
   });
 }
 
@@ -117,8 +115,7 @@ std::vector<HostArray> causal::causalConvUpdateReference(const Invocation &call,
             state[inputs.placeOfState(static_cast<std::int64_t>(s), d, i)] = inputs.last(s, d, i);
       }
     }
-    return std::vector{numbers.pack(numbers.result, in[0].shape, y),
-                       numbers.pack(numbers.result, in[call.index("state")].shape, state)};
+    return outputsOf(call, numbers, y, state);
   });
 }
 
@@ -159,11 +156,6 @@ std::vector<HostArray> causal::causalConvBackwardReference(const Invocation &cal
                 last[static_cast<std::size_t>((sequence * channels + d) * before + i)]);
       }
     }
-    const auto packed = [&](const char *name, const auto &values) {
-      return call.has(name) ? numbers.pack(numbers.result, in[call.index(name)].shape, values)
-                            : HostArray();
-    };
-    return std::vector{packed("x", dx), packed("w", dw), packed("b", db),
-                       packed("initial_state", dstate)};
+    return outputsOf(call, numbers, dx, dw, db, dstate);
   });
 }

@@ -75,8 +75,7 @@ std::vector<HostArray> sectile::conv2dReference(const Invocation &call,
         value = numbers.store(value) + bias[static_cast<std::size_t>(k)];
       }
     });
-    return std::vector{
-        numbers.pack(numbers.result, {of.images, of.filters, of.outRows, of.outColumns}, result)};
+    return outputsOf(call, numbers, result);
   });
 }
 
@@ -107,8 +106,6 @@ std::vector<HostArray> sectile::conv2dBackwardReference(const Invocation &call,
     const auto area = static_cast<std::size_t>(of.outRows * of.outColumns);
     for (std::size_t i = 0; i < sums.size(); ++i)
       db[i / area % db.size()] += sums[i];
-    return std::vector{numbers.pack(numbers.result, inputs[0].shape, dx),
-                       numbers.pack(numbers.result, inputs[1].shape, dw),
-                       numbers.pack(numbers.result, {of.filters}, db)};
+    return outputsOf(call, numbers, dx, dw, db);
   });
 }

@@ -17,27 +17,18 @@ namespace {
 template <class T>
 Kernel activationKernel{
     "activation", [](View<const T, 3> x, View<T, 3> y, const ElementsConfig &config) {
-      const ElementTile<const T> at(x, config);
-      auto values = x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column);
-      y.tile(1, config.rows, config.columns)
-          .store(at.outer, at.row, at.column,
-                 activateFor<T>(static_cast<Activation>(config.kind), cast<float>(values)));
+      const ElementTile at(x, config);
+      at.store(y, activateFor<T>(static_cast<Activation>(config.kind), cast<float>(at.load(x))));
     }};
 
 template <class T>
 Kernel activationBackward{
     "activation_backward",
     [](View<const T, 3> x, View<const T, 3> dy, View<T, 3> dx, const ElementsConfig &config) {
-      const ElementTile<const T> at(x, config);
-      auto load = [&](const View<const T, 3> &from) {
-        return cast<float>(
-            from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
-      };
-      auto values = load(x), gradient = load(dy);
-      dx.tile(1, config.rows, config.columns)
-          .store(at.outer, at.row, at.column,
-                 gradient *
-                     activationDerivativeFor<T>(static_cast<Activation>(config.kind), values));
+      const ElementTile at(x, config);
+      auto values = cast<float>(at.load(x)), gradient = cast<float>(at.load(dy));
+      at.store(dx,
+               gradient * activationDerivativeFor<T>(static_cast<Activation>(config.kind), values));
     }};
 
 void fill(KernelSpec &spec, const std::vector<ArgumentRow> &others) {

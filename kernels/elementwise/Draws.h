@@ -7,8 +7,8 @@ namespace sectile {
 
 // The numbers in [0, 1) drawn for the elements of a program's tile.
 template <class T>
-Tile<float> drawn(const View<const T, 3> &x, const ElementTile<const T> &at,
-                  const Tile<std::int64_t> &seed, const ElementsConfig &config) {
+Tile<float> drawn(const View<const T, 3> &x, const ElementTile &at, const Tile<std::int64_t> &seed,
+                  const ElementsConfig &config) {
   const int m = config.rows, n = config.columns;
   if (config.dense) {
     // Four neighbours share a draw.

@@ -18,12 +18,10 @@ template <class T, bool Backward>
 Kernel dropout{Backward ? "dropout_backward" : "dropout",
                [](View<const T, 3> x, View<T, 3> y, Tile<std::int64_t> seed, Float p, Float scale,
                   const ElementsConfig &config) {
-                 const ElementTile<const T> at(x, config);
-                 auto values = cast<float>(
-                     x.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
+                 const ElementTile at(x, config);
+                 auto values = cast<float>(at.load(x));
                  auto kept = drawn(x, at, seed, config) >= p;
-                 y.tile(1, config.rows, config.columns)
-                     .store(at.outer, at.row, at.column, where(kept, values * scale, 0.0f));
+                 at.store(y, where(kept, values * scale, 0.0f));
                }};
 
 // `from` is dropped out to `to`.

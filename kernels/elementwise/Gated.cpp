@@ -13,34 +13,22 @@ namespace {
 template <class T>
 Kernel gated{"gated", [](View<const T, 3> gate, View<const T, 3> up, View<T, 3> y,
                          const ElementsConfig &config) {
-               const ElementTile<const T> at(gate, config);
-               auto load = [&](const View<const T, 3> &from) {
-                 return cast<float>(
-                     from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
-               };
-               auto gates = load(gate), ups = load(up);
-               y.tile(1, config.rows, config.columns)
-                   .store(at.outer, at.row, at.column,
-                          activateFor<T>(static_cast<Activation>(config.kind), gates) * ups);
+               const ElementTile at(gate, config);
+               auto gates = cast<float>(at.load(gate)), ups = cast<float>(at.load(up));
+               at.store(y, activateFor<T>(static_cast<Activation>(config.kind), gates) * ups);
              }};
 
 template <class T>
-Kernel gatedBackward{
-    "gated_backward", [](View<const T, 3> gate, View<const T, 3> up, View<const T, 3> dy,
-                         View<T, 3> dgate, View<T, 3> dup, const ElementsConfig &config) {
-      const ElementTile<const T> at(gate, config);
-      auto load = [&](const View<const T, 3> &from) {
-        return cast<float>(
-            from.tile(1, config.rows, config.columns).load(at.outer, at.row, at.column));
-      };
-      auto store = [&](const View<T, 3> &to, const Tile<float> &values) {
-        to.tile(1, config.rows, config.columns).store(at.outer, at.row, at.column, values);
-      };
-      auto gates = load(gate), ups = load(up), gradient = load(dy);
-      const auto kind = static_cast<Activation>(config.kind);
-      store(dgate, gradient * ups * activationDerivativeFor<T>(kind, gates));
-      store(dup, gradient * activateFor<T>(kind, gates));
-    }};
+Kernel gatedBackward{"gated_backward",
+                     [](View<const T, 3> gate, View<const T, 3> up, View<const T, 3> dy,
+                        View<T, 3> dgate, View<T, 3> dup, const ElementsConfig &config) {
+                       const ElementTile at(gate, config);
+                       auto gates = cast<float>(at.load(gate)), ups = cast<float>(at.load(up)),
+                            gradient = cast<float>(at.load(dy));
+                       const auto kind = static_cast<Activation>(config.kind);
+                       at.store(dgate, gradient * ups * activationDerivativeFor<T>(kind, gates));
+                       at.store(dup, gradient * activateFor<T>(kind, gates));
+                     }};
 
 using KindOf = Activation (*)(const OptionValues &);
 

@@ -34,10 +34,12 @@ struct ElementsConfig {
 SECTILE_CONFIG(ElementsConfig, rows, columns, warps, kind, dense)
 
 // The tile of a program of a one-dimensional grid.
-template <class T> struct ElementTile {
+struct ElementTile {
   Int outer, row, column; // in tiles
+  const ElementsConfig &config;
 
-  ElementTile(const View<T, 3> &like, const ElementsConfig &config) {
+  template <class T>
+  ElementTile(const View<T, 3> &like, const ElementsConfig &config) : config(config) {
     auto number = program_id(0);
     if (config.dense) {
       outer = row = 0;
@@ -48,6 +50,12 @@ template <class T> struct ElementTile {
     column = number % columns;
     row = number / columns % rows;
     outer = number / columns / rows;
+  }
+  template <class T> Tile<T> load(const View<const T, 3> &from) const {
+    return from.tile(1, config.rows, config.columns).load(outer, row, column);
+  }
+  template <class T, class U> void store(const View<T, 3> &to, const Tile<U> &values) const {
+    to.tile(1, config.rows, config.columns).store(outer, row, column, values);
   }
 };
 

@@ -7,16 +7,11 @@ using namespace sectile;
 namespace {
 
 template <class T>
-Kernel vectorAdd{
-    "vector_add",
-    [](View<const T, 3> x, View<const T, 3> y, View<T, 3> z, const ElementsConfig &config) {
-      const ElementTile<const T> at(x, config);
-      auto of = [&](auto &&array) { return array.tile(1, config.rows, config.columns); };
-      auto load = [&](const View<const T, 3> &array) {
-        return of(array).load(at.outer, at.row, at.column);
-      };
-      of(z).store(at.outer, at.row, at.column, load(x) + load(y));
-    }};
+Kernel vectorAdd{"vector_add", [](View<const T, 3> x, View<const T, 3> y, View<T, 3> z,
+                                  const ElementsConfig &config) {
+                   const ElementTile at(x, config);
+                   at.store(z, at.load(x) + at.load(y));
+                 }};
 
 } // namespace
 

@@ -221,11 +221,7 @@ std::vector<HostArray> sectile::moeRouteReference(const Invocation &call,
       fraction[i] /= static_cast<Number>(tokens * k);
       mean[i] /= static_cast<Number>(tokens);
     }
-    const auto pack = [&](const Shape &shape, const std::vector<Number> &values) {
-      return numbers.pack(numbers.statistics, shape, values);
-    };
-    return std::vector{pack({tokens, k}, weights), chosen, pack({experts}, fraction),
-                       pack({experts}, mean)};
+    return outputsOf(call, numbers, weights, chosen, fraction, mean);
   });
 }
 
@@ -275,7 +271,7 @@ std::vector<HostArray> sectile::moeRouteBackwardReference(const Invocation &call
                       activation::logistic(-logits[static_cast<std::size_t>(row * experts) + i])
                 : of[i];
     }
-    return std::vector{numbers.pack(numbers.result, {tokens, experts}, result)};
+    return outputsOf(call, numbers, result);
   });
 }
 
@@ -334,7 +330,7 @@ std::vector<HostArray> sectile::moeUpReference(const Invocation &call,
                                                  : gatedNumber(epilogue, at(j), at(width + j));
       }
     });
-    return References{numbers.pack(numbers.result, {m, width}, result)};
+    return outputsOf(call, numbers, result);
   });
 }
 
@@ -358,9 +354,9 @@ std::vector<HostArray> sectile::moeDownReference(const Invocation &call,
           sum = numbers.store(sum + bias[static_cast<std::size_t>(expert * n + j)]);
       }
     });
-    const auto y =
-        combined(numbers, call, parts, in[3].template as<std::int32_t>(), weights, addend);
-    return References{numbers.pack(numbers.result, {call.extent("T"), n}, y)};
+    return outputsOf(
+        call, numbers,
+        combined(numbers, call, parts, in[3].template as<std::int32_t>(), weights, addend));
   });
 }
 
@@ -368,9 +364,9 @@ std::vector<HostArray> sectile::moeCombineReference(const Invocation &call,
                                                     std::span<const HostArray> in,
                                                     Arithmetic arithmetic) {
   return with_arithmetic(call.dtype("y"), arithmetic, [&](auto numbers) {
-    const auto y = combined(numbers, call, numbers.load(in[0]), in[1].template as<std::int32_t>(),
-                            numbers.load(in[2]), numbers.load(in[3]));
-    return References{numbers.pack(numbers.result, {call.extent("T"), call.extent("N")}, y)};
+    return outputsOf(call, numbers,
+                     combined(numbers, call, numbers.load(in[0]), in[1].template as<std::int32_t>(),
+                              numbers.load(in[2]), numbers.load(in[3])));
   });
 }
 
@@ -396,9 +392,6 @@ std::vector<HostArray> sectile::moeCombineBackwardReference(const Invocation &ca
           dweights[at] += numbers.store(gradient * parts[part]);
       }
     }
-    return References{numbers.pack(numbers.result, {m, n}, dparts),
-                      call.has("weights")
-                          ? numbers.pack(numbers.statistics, {tokens, each}, dweights)
-                          : HostArray()};
+    return outputsOf(call, numbers, dparts, dweights);
   });
 }

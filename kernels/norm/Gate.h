@@ -22,14 +22,10 @@ inline std::vector<OptionRow> gateOptions() {
 inline bool isSilu(const Invocation &call) { return call.options.choice("activation") == "silu"; }
 inline bool isNormFirst(const Invocation &call) { return call.options.flag("norm_before_gate"); }
 
-// y and rstd; w may be left out.
-std::vector<HostArray> rmsNormGatedReference(const Invocation &call, const HostArray &x,
-                                             const HostArray &z, const HostArray &w,
-                                             Arithmetic arithmetic);
-// dx, dz and dw.
-std::vector<HostArray> rmsNormGatedBackwardReference(const Invocation &call, const HostArray &x,
-                                                     const HostArray &z, const HostArray &w,
-                                                     const HostArray &rstd, const HostArray &dy,
-                                                     Arithmetic arithmetic);
+// As KernelSpec::reference.
+std::vector<HostArray> rmsNormGatedReference(const Invocation &, std::span<const HostArray>,
+                                             Arithmetic);
+std::vector<HostArray> rmsNormGatedBackwardReference(const Invocation &, std::span<const HostArray>,
+                                                     Arithmetic);
 
 } // namespace sectile::gated

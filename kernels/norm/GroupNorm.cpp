@@ -262,12 +262,7 @@ KernelSpec sectile::groupNormSpec() {
                        ", but must divide C, the channels (" + std::to_string(call.extent("C")) +
                        ")");
   };
-  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
-                      Arithmetic arithmetic) {
-    auto result = groupNormReference(in[0], in[1], in[2], call.extent("G"),
-                                     call.options.number("eps"), arithmetic);
-    return std::vector{result.y, result.mean, result.rstd};
-  };
+  spec.reference = groupNormReference;
   addGroupConfig(spec, "group_norm", 4096, 32);
   spec.config.push_back(
       {"parts", "programs that share a group, of what does not fit one", 1, mostParts});

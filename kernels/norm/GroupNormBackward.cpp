@@ -129,10 +129,7 @@ KernelSpec sectile::groupNormBackwardSpec() {
                        std::to_string(groups) + ") must divide C, the channels (" +
                        std::to_string(call.extent("C")) + ")");
   };
-  spec.reference = [](const Invocation &, std::span<const HostArray> in, Arithmetic arithmetic) {
-    auto result = groupNormBackwardReference(in[0], in[1], in[2], in[3], in[4], arithmetic);
-    return std::vector{result.dx, result.dw, result.db};
-  };
+  spec.reference = groupNormBackwardReference;
   addGroupConfig(spec, "group_norm_backward", 4096, 8);
   spec.config.push_back(sumColumns);
   spec.defaults = [group = spec.defaults](const Invocation &call, const std::string &target) {

@@ -12,14 +12,12 @@ struct Sizes {
   std::size_t groups, length, positions; // of all images; elements of a group; of a channel
   std::size_t channels;
 
-  Sizes(const HostArray &x, std::int64_t perImage) {
-    channels = static_cast<std::size_t>(x.shape[1]);
-    positions = 1;
-    for (std::size_t i = 2; i < x.shape.size(); ++i)
-      positions *= static_cast<std::size_t>(x.shape[i]);
-    groups = static_cast<std::size_t>(x.shape[0] * perImage);
-    length = channels / static_cast<std::size_t>(perImage) * positions;
-  }
+  explicit Sizes(const Invocation &call)
+      : groups(static_cast<std::size_t>(call.extent("B") * call.extent("G"))),
+        length(static_cast<std::size_t>(call.extent("C") / call.extent("G") *
+                                        elementCount(call.leading))),
+        positions(static_cast<std::size_t>(elementCount(call.leading))),
+        channels(static_cast<std::size_t>(call.extent("C"))) {}
   std::size_t channel(std::size_t group, std::size_t i) const {
     return (group * (length / positions) + i / positions) % channels;
   }
@@ -27,14 +25,15 @@ struct Sizes {
 
 } // namespace
 
-LayerNormResult sectile::groupNormReference(const HostArray &x, const HostArray &w,
-                                            const HostArray &b, std::int64_t groups, double eps,
-                                            Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+std::vector<HostArray> sectile::groupNormReference(const Invocation &call,
+                                                   std::span<const HostArray> in,
+                                                   Arithmetic arithmetic) {
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    auto values = numbers.load(x);
-    const auto weight = numbers.load(w), bias = numbers.load(b);
-    const Sizes sizes(x, groups);
+    auto values = numbers.load(in[0]);
+    const auto weight = numbers.load(in[1]), bias = numbers.load(in[2]);
+    const auto eps = static_cast<Number>(call.options.number("eps"));
+    const Sizes sizes(call);
     std::vector<Number> means(sizes.groups), rstds(sizes.groups);
     parallelFor(static_cast<std::int64_t>(sizes.groups), [&](std::int64_t number) {
       const auto group = static_cast<std::size_t>(number);
@@ -46,7 +45,7 @@ LayerNormResult sectile::groupNormReference(const HostArray &x, const HostArray 
       for (std::size_t i = 0; i < sizes.length; ++i)
         variance += (p[i] - mean) * (p[i] - mean);
       variance /= static_cast<Number>(sizes.length);
-      const Number rstd = 1 / std::sqrt(variance + static_cast<Number>(eps));
+      const Number rstd = 1 / std::sqrt(variance + eps);
       for (std::size_t i = 0; i < sizes.length; ++i) {
         const std::size_t channel = sizes.channel(group, i);
         p[i] = numbers.store(numbers.store((p[i] - mean) * rstd) * weight[channel]) + bias[channel];
@@ -54,22 +53,19 @@ LayerNormResult sectile::groupNormReference(const HostArray &x, const HostArray 
       means[group] = mean;
       rstds[group] = rstd;
     });
-    const Shape shape{x.shape[0], groups};
-    return LayerNormResult{numbers.pack(numbers.result, x.shape, values),
-                           numbers.pack(numbers.statistics, shape, means),
-                           numbers.pack(numbers.statistics, shape, rstds)};
+    return outputsOf(call, numbers, values, means, rstds);
   });
 }
 
-NormBackwardResult sectile::groupNormBackwardReference(const HostArray &x, const HostArray &w,
-                                                       const HostArray &mean, const HostArray &rstd,
-                                                       const HostArray &dy, Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+std::vector<HostArray> sectile::groupNormBackwardReference(const Invocation &call,
+                                                           std::span<const HostArray> in,
+                                                           Arithmetic arithmetic) {
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    auto values = numbers.load(x), dx = values;
-    const auto weight = numbers.load(w), gradient = numbers.load(dy), means = numbers.load(mean),
-               scales = numbers.load(rstd);
-    const Sizes sizes(x, mean.shape[1]);
+    auto values = numbers.load(in[0]), dx = values;
+    const auto weight = numbers.load(in[1]), means = numbers.load(in[2]),
+               scales = numbers.load(in[3]), gradient = numbers.load(in[4]);
+    const Sizes sizes(call);
     std::vector<Number> dw(sizes.channels), db(sizes.channels);
     for (std::size_t group = 0; group < sizes.groups; ++group) {
       const std::size_t first = group * sizes.length;
@@ -88,8 +84,6 @@ NormBackwardResult sectile::groupNormBackwardReference(const HostArray &x, const
       for (std::size_t at = first; at < first + sizes.length; ++at)
         dx[at] = numbers.store((dx[at] - across - values[at] * along) * scales[group]);
     }
-    return NormBackwardResult{numbers.pack(numbers.result, x.shape, dx),
-                              numbers.pack(numbers.result, w.shape, dw),
-                              numbers.pack(numbers.result, w.shape, db)};
+    return outputsOf(call, numbers, dx, dw, db);
   });
 }

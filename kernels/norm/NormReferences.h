@@ -1,6 +1,7 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
 #include "kernels/references/References.h"
+#include <sectile/kernel_spec.h>
 #include <string>
 
 namespace sectile {
@@ -28,11 +29,6 @@ NormBackwardResult normBackwardReference(const HostArray &x, const HostArray &w,
 
 // y = x - log(sum(exp(x))) along the last axis. A row of -inf gives NaN, as in PyTorch.
 HostArray logSoftmaxReference(const HostArray &x, Arithmetic arithmetic);
-// Gradients of x from those of y = softmax(x): dx = y * (dy - sum(y * dy)).
-HostArray softmaxBackwardReference(const HostArray &y, const HostArray &dy, Arithmetic arithmetic);
-// And of y = log_softmax(x): dx = dy - exp(y) * sum(dy).
-HostArray logSoftmaxBackwardReference(const HostArray &y, const HostArray &dy,
-                                      Arithmetic arithmetic);
 
 struct CrossEntropyValues {
   std::int64_t ignored = -100;
@@ -52,11 +48,14 @@ HostArray crossEntropyBackwardReference(const HostArray &logits, const HostArray
                                         const HostArray &lse, const HostArray &dloss,
                                         const CrossEntropyValues &options, Arithmetic arithmetic);
 
-// x [B, C, ...]; mean and rstd [B, groups], of groups of C / groups neighbouring channels.
-LayerNormResult groupNormReference(const HostArray &x, const HostArray &w, const HostArray &b,
-                                   std::int64_t groups, double eps, Arithmetic arithmetic);
-NormBackwardResult groupNormBackwardReference(const HostArray &x, const HostArray &w,
-                                              const HostArray &mean, const HostArray &rstd,
-                                              const HostArray &dy, Arithmetic arithmetic);
+// As KernelSpec::reference.
+std::vector<HostArray> softmaxBackwardReference(const Invocation &, std::span<const HostArray>,
+                                                Arithmetic);
+std::vector<HostArray> logSoftmaxBackwardReference(const Invocation &, std::span<const HostArray>,
+                                                   Arithmetic);
+std::vector<HostArray> groupNormReference(const Invocation &, std::span<const HostArray>,
+                                          Arithmetic);
+std::vector<HostArray> groupNormBackwardReference(const Invocation &, std::span<const HostArray>,
+                                                  Arithmetic);
 
 } // namespace sectile

@@ -101,10 +101,7 @@ KernelSpec sectile::rmsNormGatedSpec() {
   spec.typical = {{"...", 65536}, {"N", 128}};
   spec.small = {{"...", 5}, {"N", 300}};
   spec.check = checkEps;
-  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
-                      Arithmetic arithmetic) {
-    return rmsNormGatedReference(call, in[0], in[1], in[2], arithmetic);
-  };
+  spec.reference = rmsNormGatedReference;
   spec.apply = [](Use &use) {
     const auto config =
         use.config_as(RmsNormGatedConfig{.whole = use.extent("N") <= use.field("block"),

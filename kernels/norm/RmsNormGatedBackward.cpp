@@ -114,10 +114,7 @@ KernelSpec sectile::rmsNormGatedBackwardSpec() {
                       {"-> dz: [..., N] like x over z", "gradient of z"},
                       {"-> dw: [N] like x with w", "gradient of w"}});
   spec.add_options(gateOptions());
-  spec.reference = [](const Invocation &call, std::span<const HostArray> in,
-                      Arithmetic arithmetic) {
-    return rmsNormGatedBackwardReference(call, in[0], in[1], in[2], in[3], in[4], arithmetic);
-  };
+  spec.reference = rmsNormGatedBackwardReference;
   spec.factor = 3;
   // Three arrays and the sums are held at once.
   configureNormBackward(

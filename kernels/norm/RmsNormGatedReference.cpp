@@ -18,19 +18,18 @@ template <class Number> Number slope(Number z, bool silu) {
 
 } // namespace
 
-std::vector<HostArray> gated::rmsNormGatedReference(const Invocation &call, const HostArray &x,
-                                                    const HostArray &z, const HostArray &w,
+std::vector<HostArray> gated::rmsNormGatedReference(const Invocation &call,
+                                                    std::span<const HostArray> in,
                                                     Arithmetic arithmetic) {
   const bool silu = isSilu(call), normFirst = isNormFirst(call);
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    auto values = numbers.load(x);
-    auto gates = numbers.load(z);
-    const auto weight = numbers.load(w);
+    auto values = numbers.load(in[0]);
+    auto gates = numbers.load(in[1]);
+    const auto weight = numbers.load(in[2]);
     const auto eps = static_cast<Number>(call.options.number("eps"));
-    const Shape rows(x.shape.begin(), x.shape.end() - 1);
-    std::vector<Number> rstds(static_cast<std::size_t>(elementCount(rows)));
-    const auto length = static_cast<std::size_t>(x.shape.back());
+    std::vector<Number> rstds(static_cast<std::size_t>(elementCount(call.leading)));
+    const auto length = static_cast<std::size_t>(call.extent("N"));
     parallelFor(static_cast<std::int64_t>(rstds.size()), [&](std::int64_t row) {
       Number *h = values.data() + static_cast<std::size_t>(row) * length,
              *a = gates.data() + static_cast<std::size_t>(row) * length;
@@ -51,21 +50,20 @@ std::vector<HostArray> gated::rmsNormGatedReference(const Invocation &call, cons
       }
       rstds[static_cast<std::size_t>(row)] = rstd;
     });
-    return std::vector{numbers.pack(numbers.result, x.shape, values),
-                       numbers.pack(numbers.statistics, rows, rstds)};
+    return outputsOf(call, numbers, values, rstds);
   });
 }
 
-std::vector<HostArray>
-gated::rmsNormGatedBackwardReference(const Invocation &call, const HostArray &x, const HostArray &z,
-                                     const HostArray &w, const HostArray &rstd, const HostArray &dy,
-                                     Arithmetic arithmetic) {
+std::vector<HostArray> gated::rmsNormGatedBackwardReference(const Invocation &call,
+                                                            std::span<const HostArray> in,
+                                                            Arithmetic arithmetic) {
   const bool silu = isSilu(call), normFirst = isNormFirst(call);
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    const auto values = numbers.load(x), gates = numbers.load(z), weight = numbers.load(w),
-               scales = numbers.load(rstd), gradient = numbers.load(dy);
-    const auto length = static_cast<std::size_t>(x.shape.back());
+    const auto values = numbers.load(in[0]), gates = numbers.load(in[1]),
+               weight = numbers.load(in[2]), scales = numbers.load(in[3]),
+               gradient = numbers.load(in[4]);
+    const auto length = static_cast<std::size_t>(call.extent("N"));
     std::vector<Number> dx(values.size()), dz(values.size()), products(values.size());
     parallelFor(static_cast<std::int64_t>(scales.size()), [&](std::int64_t number) {
       const auto row = static_cast<std::size_t>(number);
@@ -97,8 +95,6 @@ gated::rmsNormGatedBackwardReference(const Invocation &call, const HostArray &x,
     std::vector<Number> dw(length);
     for (std::size_t at = 0; at < products.size(); ++at)
       dw[at % length] += products[at];
-    return std::vector{
-        numbers.pack(numbers.result, x.shape, dx), numbers.pack(numbers.result, x.shape, dz),
-        call.has("w") ? numbers.pack(numbers.result, {x.shape.back()}, dw) : HostArray()};
+    return outputsOf(call, numbers, dx, dz, dw);
   });
 }

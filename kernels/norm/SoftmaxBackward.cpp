@@ -83,11 +83,7 @@ KernelSpec specOf(const char *name, const char *summary, const char *given, bool
   configureRows(spec, "N", longestWhole, elementsTogether, 2);
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.reference = [logarithm](const Invocation &, std::span<const HostArray> in,
-                               Arithmetic arithmetic) {
-    return std::vector{logarithm ? logSoftmaxBackwardReference(in[0], in[1], arithmetic)
-                                 : softmaxBackwardReference(in[0], in[1], arithmetic)};
-  };
+  spec.reference = logarithm ? logSoftmaxBackwardReference : softmaxBackwardReference;
   spec.apply = [logarithm](Use &use) {
     const std::int64_t n = use.extent("N");
     const auto config = use.config_as(

@@ -8,14 +8,14 @@ using namespace sectile;
 
 // dx from y and dy row by row: `terms` are summed, then `gradient` is asked for each element.
 template <class Terms, class Gradient>
-static HostArray rowGradients(const HostArray &y, const HostArray &dy, Arithmetic arithmetic,
-                              Terms terms, Gradient gradient) {
-  return with_arithmetic(y.dtype, arithmetic, [&](auto numbers) {
+static std::vector<HostArray> rowGradients(const Invocation &call, std::span<const HostArray> in,
+                                           Arithmetic arithmetic, Terms terms, Gradient gradient) {
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
-    const auto values = numbers.load(y);
-    auto gradients = numbers.load(dy);
-    const std::int64_t length = y.shape.back();
-    parallelFor(length ? y.count() / length : 0, [&](std::int64_t row) {
+    const auto values = numbers.load(in[0]);
+    auto gradients = numbers.load(in[1]);
+    const std::int64_t length = call.extent("N");
+    parallelFor(length ? elementCount(call.leading) : 0, [&](std::int64_t row) {
       const Number *p = values.data() + row * length;
       Number *g = gradients.data() + row * length, sum = 0;
       for (std::int64_t i = 0; i < length; ++i)
@@ -23,21 +23,23 @@ static HostArray rowGradients(const HostArray &y, const HostArray &dy, Arithmeti
       for (std::int64_t i = 0; i < length; ++i)
         g[i] = gradient(numbers, p[i], g[i], sum);
     });
-    return numbers.pack(numbers.result, y.shape, gradients);
+    return outputsOf(call, numbers, gradients);
   });
 }
 
-HostArray sectile::softmaxBackwardReference(const HostArray &y, const HostArray &dy,
-                                            Arithmetic arithmetic) {
+std::vector<HostArray> sectile::softmaxBackwardReference(const Invocation &call,
+                                                         std::span<const HostArray> in,
+                                                         Arithmetic arithmetic) {
   return rowGradients(
-      y, dy, arithmetic, [](auto y, auto dy) { return y * dy; },
+      call, in, arithmetic, [](auto y, auto dy) { return y * dy; },
       [](auto numbers, auto y, auto dy, auto sum) { return y * numbers.store(dy - sum); });
 }
 
-HostArray sectile::logSoftmaxBackwardReference(const HostArray &y, const HostArray &dy,
-                                               Arithmetic arithmetic) {
+std::vector<HostArray> sectile::logSoftmaxBackwardReference(const Invocation &call,
+                                                            std::span<const HostArray> in,
+                                                            Arithmetic arithmetic) {
   return rowGradients(
-      y, dy, arithmetic, [](auto, auto dy) { return dy; },
+      call, in, arithmetic, [](auto, auto dy) { return dy; },
       [](auto numbers, auto y, auto dy, auto sum) {
         return dy - numbers.store(numbers.store(std::exp(y)) * sum);
       });

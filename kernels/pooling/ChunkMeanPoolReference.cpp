@@ -40,8 +40,7 @@ std::vector<HostArray> sectile::chunkMeanPoolReference(const Invocation &call,
               numbers.store(sum) / static_cast<Number>(end - start);
         }
       });
-    return std::vector{
-        numbers.pack(numbers.result, {batches, chunks, call.extent("H"), call.extent("D")}, y)};
+    return outputsOf(call, numbers, y);
   });
 }
 
@@ -62,6 +61,6 @@ std::vector<HostArray> sectile::chunkMeanPoolBackwardReference(const Invocation 
                 dy[static_cast<std::size_t>((b * chunks + number) * width + d)] /
                 static_cast<Number>(end - start);
       });
-    return std::vector{numbers.pack(numbers.result, inputs[0].shape, dx)};
+    return outputsOf(call, numbers, dx);
   });
 }

@@ -41,7 +41,7 @@ std::vector<HostArray> sectile::meanPoolReference(const Invocation &call,
       for (std::size_t d = 0; d < width; ++d)
         y[b * width + d] = numbers.store(y[b * width + d]) / std::max<Number>(count, 1);
     }
-    return std::vector{numbers.pack(numbers.result, {call.extent("B"), call.extent("D")}, y)};
+    return outputsOf(call, numbers, y);
   });
 }
 
@@ -63,6 +63,6 @@ std::vector<HostArray> sectile::meanPoolBackwardReference(const Invocation &call
         for (std::size_t d = 0; d < width && kept[b * length + t]; ++d)
           dx[(b * length + t) * width + d] = dy[b * width + d] / static_cast<Number>(count);
     }
-    return std::vector{numbers.pack(numbers.result, inputs[0].shape, dx)};
+    return outputsOf(call, numbers, dx);
   });
 }

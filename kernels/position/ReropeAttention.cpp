@@ -8,6 +8,7 @@
 #include "kernels/attention/Family.h"
 #include "kernels/attention/Options.h"
 #include "kernels/attention/References.h"
+#include "kernels/calls/Slice.h"
 #include "kernels/position/Family.h"
 #include "kernels/serving/Merge.h"
 
@@ -85,14 +86,6 @@ KernelSpec reropeSpec(KernelSpec spec) {
       refuse(call, "option 'window' cannot be negative");
   };
   return spec;
-}
-
-// Number i along the first axis of some tensors, one behind the other.
-template <class T, int N> Tensor<T, N - 1> oneOf(const Tensor<T, N> &tensors, std::int64_t i) {
-  std::array<std::int64_t, N - 1> extents, strides;
-  std::copy(tensors.extents().begin() + 1, tensors.extents().end(), extents.begin());
-  std::copy(tensors.strides().begin() + 1, tensors.strides().end(), strides.begin());
-  return {tensors.data() + i * tensors.stride(0), extents, strides, tensors.memory()};
 }
 
 } // namespace

@@ -32,11 +32,6 @@ template <class Numbers> struct Sequence {
         return numbers.load(arrays[call.index(name)]);
     return Array(count);
   }
-  HostArray pack(const Array &values, Shape shape, bool time) const {
-    if (!time)
-      shape.insert(shape.begin(), call.leading.begin(), call.leading.end());
-    return numbers.pack(numbers.result, shape, values);
-  }
   std::size_t position(std::size_t d, std::size_t step) const {
     return d == 0 ? step : length - 1 - step;
   }
@@ -111,14 +106,9 @@ std::vector<HostArray> sectile::cellReference(const Invocation &call, int cell,
           for (std::size_t j = 0; j < h; ++j)
             own[j] = y[s.inY(d, t, b) + j];
         }
-    const std::int64_t batch = call.extent("B"), width = call.extent("H");
-    std::vector<HostArray> results{s.pack(y, {call.extent("T"), batch, call.extent("Y")}, true),
-                                   s.pack(state, {batch, width}, false)};
     if (cell == lstmCell)
-      results.push_back(s.pack(memory, {batch, width}, false));
-    HostArray kept = s.pack(reserve, {call.extent("T"), batch, call.extent("R")}, false);
-    results.push_back(numbers.pack(numbers.statistics, kept.shape, reserve));
-    return results;
+      return outputsOf(call, numbers, y, state, memory, reserve);
+    return outputsOf(call, numbers, y, state, reserve);
   });
 }
 
@@ -199,19 +189,8 @@ std::vector<HostArray> sectile::cellBackwardReference(const Invocation &call, in
           std::copy(passed.begin(), passed.end(),
                     carried.begin() + static_cast<std::ptrdiff_t>(place));
         }
-    const std::int64_t g = call.extent("G"), b = call.extent("B"), width = call.extent("H");
-    auto optional = [&](const char *name, const auto &values, Shape shape) {
-      return call.has(name) ? s.pack(values, std::move(shape), false) : HostArray();
-    };
-    std::vector<HostArray> results{
-        numbers.pack(numbers.result, {call.extent("T"), b, call.extent("I")}, dx),
-        s.pack(dwi, {g, call.extent("I")}, false),
-        s.pack(dwh, {g, width}, false),
-        optional("b_ih", dbi, {g}),
-        optional("b_hh", dbh, {g}),
-        optional("h0", carried, {b, width})};
     if (cell == lstmCell)
-      results.push_back(optional("c0", memory, {b, width}));
-    return results;
+      return outputsOf(call, numbers, dx, dwi, dwh, dbi, dbh, carried, memory);
+    return outputsOf(call, numbers, dx, dwi, dwh, dbi, dbh, carried);
   });
 }

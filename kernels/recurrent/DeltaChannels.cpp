@@ -10,7 +10,6 @@
 // infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaChannels.h"
 #include "kernels/recurrent/Family.h"
-#include "kernels/references/Sample.h"
 #include <optional>
 
 using namespace sectile;
@@ -309,7 +308,7 @@ Config defaults(const Invocation &call, const std::string &target) {
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
   // rwkv7 has twice as many rows of a step, for which the registers do not suffice.
-  const bool isRwkv = ruleOf(call) == "rwkv7";
+  const bool isRwkv = ruleOf(call) == StateRule::rwkv7;
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16                 ? 16
                              : call.extent("T") <= 32 || width > 128 || isRwkv ? 32
                                                                                : 64;
@@ -321,37 +320,6 @@ Config defaults(const Invocation &call, const std::string &target) {
           {"warps", chunk < 64 ? 4 : 8},
           {"columns", chunk < 64 ? 32 : 64},
           {"chunk_warps", chunk * width > (isRwkv ? 2048 : 4096) ? 8 : 4}};
-}
-
-std::vector<ArgumentRow> inputsByChannel() {
-  std::vector<ArgumentRow> rows = inputs();
-  for (ArgumentRow &row : rows)
-    if (row.text.starts_with("g?")) {
-      row.text = "g?: [B, T, Hv, K] f32|f16|bf16";
-      row.doc = "logarithm of each channel's decay, or what the gate makes it of; 0 if left out";
-    } else if (row.text.starts_with("dt_bias?")) {
-      row.text = "dt_bias?: [Hv, K] f32";
-    }
-  return rows;
-}
-
-std::vector<OptionRow> optionsByChannel(const char *rules, const char *rulesDoc,
-                                        const char *scaleDoc) {
-  std::vector<OptionRow> rows = options();
-  std::erase_if(rows, [&](const OptionRow &row) { return !rules && row.text.starts_with("rule"); });
-  for (OptionRow &row : rows)
-    if (row.text.starts_with("rule"))
-      row = {rules, rulesDoc};
-    else if (row.text.starts_with("scale"))
-      row.doc = scaleDoc;
-    else if (row.text.starts_with("gate"))
-      row = {row.text,
-             "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-             "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given, else none",
-             [](const Invocation &call) {
-               return call.has("A_log") || call.has("dt_bias") ? "softplus" : "none";
-             }};
-  return rows;
 }
 
 void completeByChannel(KernelSpec &spec, bool isRwkv) {
@@ -370,25 +338,11 @@ void completeByChannel(KernelSpec &spec, bool isRwkv) {
 } // namespace
 
 void delta::addInputsByChannel(KernelSpec &spec, bool isRwkv) {
-  for (const ArgumentRow &row : inputsByChannel()) {
-    spec.add_arguments({row});
-    if (isRwkv && row.text.starts_with("v:"))
-      spec.add_arguments(
-          {{"a: [B, T, Hk, K] like q",
-            "what a step reads of the state before it",
-            {.sample = sampleKeys}},
-           {"b: [B, T, Hk, K] like q",
-            "where it writes that; the state stays bounded if diag(e^g) + b a^T lengthens nothing",
-            {.sample = sampleKeys}}});
-  }
-  if (!isRwkv) {
-    spec.add_options(optionsByChannel("rule: delta|add = delta",
-                                      "a step adds beta (v - S^T k) or beta v",
-                                      "of the queries; 1/sqrt(K) if not given"));
-    return;
-  }
-  spec.add_options(optionsByChannel(nullptr, "", "of the queries; 1 if not given"));
-  spec.sample_dependent = sampleWrites;
+  const DeltaForm form{.isByChannel = true, .isRwkv = isRwkv};
+  spec.add_arguments(inputs(form));
+  spec.add_options(options(form));
+  if (isRwkv)
+    spec.sample_dependent = sampleWrites;
 }
 
 KernelSpec sectile::kdaSpec() {

@@ -432,7 +432,7 @@ void apply(Use &use) {
   const auto decayed = use.workspace<float, 3>({slots, heads, call.k});
   // The states before the chunks, and the gradients of those after them.
   const auto kept = use.workspace<float, 5>({2, slots, heads, call.k, call.v});
-  const auto states = recurrence::oneOf(kept, 0);
+  const auto states = oneOf(kept, 0);
   for_dtype<half, bfloat16, float>(use.call.dtype("q"), [&]<class T>(T) {
     const auto q = use.tensor<T, 4>("q"), k = use.tensor<T, 4>("k"), dv = use.tensor<T, 4>("dv");
     const auto ofRwkv = [&](const char *name) {
@@ -444,9 +444,9 @@ void apply(Use &use) {
     auto inverses = noTensor<float, 4>();
     if (corrects) {
       added = use.workspace<T, 5>({2, slots, heads, chunk, call.v});
-      news = recurrence::oneOf(added, 0);
-      ofNews = recurrence::oneOf(added, 1);
-      inverses = recurrence::oneOf(squares, Squares(call.wide).inverse);
+      news = oneOf(added, 0);
+      ofNews = oneOf(added, 1);
+      inverses = oneOf(squares, Squares(call.wide).inverse);
     }
     const auto chunks = launchChannelStates(use, call, dv, news, inverses, states, last);
     const auto output = launchThroughGates<T>(use, call, [&](const Tensor<T, 4> &o) {
@@ -454,7 +454,7 @@ void apply(Use &use) {
     });
     use(channelStateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), heads, call.count),
         output, call.starts, chunks.rows, chunks.scores, chunks.whole,
-        use.tensor<float, 4>("dfinal_state"), ofNews, recurrence::oneOf(kept, 1),
+        use.tensor<float, 4>("dfinal_state"), ofNews, oneOf(kept, 1),
         use.tensor<float, 4>("dinitial_state"), call.states);
     // Which sums up the gradients of all rows, all channels of them.
     DeltaConfig rowWise = call.wide;
@@ -479,7 +479,7 @@ Config defaults(const Invocation &call, const std::string &target) {
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
   // With rwkv7 four gradients of a chunk's rows are summed up at once.
-  const std::int64_t most = ruleOf(call) == "rwkv7" ? 64 : 128;
+  const std::int64_t most = ruleOf(call) == StateRule::rwkv7 ? 64 : 128;
   return {{"chunk", isHalf && call.extent("T") > 16 && width <= most ? 32 : 16},
           {"dv", width > 128 ? 16 : 32},
           {"warps", 4},

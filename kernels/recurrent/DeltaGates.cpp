@@ -1,6 +1,7 @@
 // The numbers by step and head of the delta rule, and their gradients.
 #include "kernels/recurrent/DeltaGates.h"
 #include "kernels/blocks/Activations.h"
+#include "kernels/recurrent/DeltaSpec.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 
 using namespace sectile;
@@ -229,30 +230,8 @@ void launchSums(Use &use, const Tensor<float, 3> &parts, const Tensor<float, 2> 
 
 } // namespace
 
-bool delta::isByChannel(const Invocation &call) {
-  return call.kernel->arguments[call.index("g")].axes.size() == 4;
-}
-
-Limits delta::limitsOf(const Invocation &call) {
-  Limits limits;
-  if (call.options.given("dt_min"))
-    limits.least = call.options.number("dt_min");
-  if (call.options.given("dt_max"))
-    limits.most = call.options.number("dt_max");
-  return limits;
-}
-
-void delta::checkLimits(const Invocation &call) {
-  for (const char *option : {"dt_min", "dt_max"})
-    if (call.options.given(option) && call.options.choice("gate") != "softplus")
-      refuse(call, "option '" + std::string(option) + "' is a limit of gate=softplus");
-  const Limits limits = limitsOf(call);
-  if (!(limits.least >= 0 && limits.least <= limits.most))
-    refuse(call, "option 'dt_min' must be from 0 to dt_max");
-}
-
 GateNumbers delta::strengthsOf(const Invocation &call) {
-  if (ruleOf(call) == "mamba2") {
+  if (ruleOf(call) == StateRule::mamba2) {
     GateNumbers steps = decaysOf(call);
     steps.form = GateForm::step;
     steps.factor = 1;
@@ -345,8 +324,7 @@ void delta::launchGradients(Use &use, const GateNumbers &numbers, const Tensor<f
     return;
   for (int i = 0; i < 2; ++i)
     if (const char *name = i ? "dt_bias" : "A_log"; use.has(name))
-      launchHeadSums(use, recurrence::oneOf(parts, i),
-                     use.tensor<float, 1>("d" + std::string(name)));
+      launchHeadSums(use, oneOf(parts, i), use.tensor<float, 1>("d" + std::string(name)));
 }
 
 void delta::launchChannelGradients(Use &use, const GateNumbers &numbers,

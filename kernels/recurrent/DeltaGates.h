@@ -6,18 +6,6 @@
 
 namespace sectile::delta {
 
-// Whether the kernel's g is [B, T, Hv, K].
-bool isByChannel(const Invocation &call);
-// As the option says; of a kernel without it rwkv7.
-std::string ruleOf(const Invocation &call);
-
-// Within which dt_min and dt_max keep what the softplus of a gate gives.
-struct Limits {
-  double least = 0, most = std::numeric_limits<double>::infinity();
-};
-Limits limitsOf(const Invocation &call);
-void checkLimits(const Invocation &call);
-
 enum class GateForm : int { same, sigmoid, softplus, bounded, step };
 
 // One of the two inputs: `form` of it, times `factor`.

@@ -9,7 +9,6 @@
 // NaN or an infinity of a step may reach the earlier steps of its chunk.
 #include "kernels/recurrent/DeltaRule.h"
 #include "kernels/recurrent/Family.h"
-#include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 
 using namespace sectile;
@@ -147,147 +146,19 @@ Kernel outputs{
           });
     }};
 
-// The call ------------------------------------------------------------------------------------
-
-void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
-  std::normal_distribution<double> normal;
-  fillDrawn(logs, [&] { return -0.5 * std::abs(normal(random)); });
-}
-
 } // namespace
 
-void delta::sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const double most =
-      std::sqrt(2.0 / static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1)));
-  std::uniform_real_distribution<double> number(0.5 * most, most);
-  fillDrawn(array, [&] { return random() % 2 ? number(random) : -number(random); });
-}
-
-void delta::sampleWrites(const Invocation &call, std::span<HostArray> inputs) {
-  std::vector<double> values = inputs[call.index("a")].to_double();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] *= -static_cast<double>(1 + i % 7) / 8;
-  inputs[call.index("b")].assign(values);
-}
-
-std::vector<std::string> delta::storedStates(std::vector<std::string> axes,
-                                             const OptionValues &options) {
-  if (options.choice("state_layout") == "vk")
-    std::swap(axes[2], axes[3]);
-  return axes;
-}
-
-std::vector<ArgumentRow> delta::inputs() {
-  return {{"q: [B, T, Hk, K] f16|bf16|f32", "queries; K is at most 256", {.sample = sampleKeys}},
-          {"k: [B, T, Hk, K] like q",
-           "keys; where beta k^T k is above 2 the state grows without bound",
-           {.sample = sampleKeys}},
-          {"v: [B, T, Hv, V] like q", "values; Hv is a multiple of Hk"},
-          {"beta?: [B, T, Hv] f32|f16|bf16",
-           "how much of what the key stood for is replaced: from 0 to 1, or to 2; 1 if left out",
-           {.sample = sampleUniform(0, 1)}},
-          {"g?: [B, T, Hv] f32|f16|bf16",
-           "logarithm of each step's decay, or what the gate makes it of; 0 if left out",
-           {.sample = sampleLogs}},
-          {"A_log?: [Hv] f32", "of the gate; 0 if left out", {.sample = sampleUniform(-1, 1)}},
-          {"dt_bias?: [Hv] f32", "of the gate; 0 if left out"},
-          {"D?: [Hv] f32", "D v is added to o; 0 if left out"},
-          {"z?: [B, T, Hv, V] like q", "o is multiplied by silu(z)"},
-          {"initial_state?: [N, Hv, K, V] f32",
-           "the state before each sequence; zeros if left out",
-           {.stored = storedStates}},
-          {"cu_seqlens?: [N1] i32",
-           "packed sequences (B is 1): sequence s is steps cu_seqlens[s] to cu_seqlens[s + 1] - 1; "
-           "from 0 to T, never falling",
-           {.sample = sampleBoundaries("T")}}};
-}
-
-std::vector<OptionRow> delta::options() {
-  return {{"rule: delta|add|mamba2 = delta",
-           "a step adds beta (v - S^T k), beta v, or beta v with beta = softplus(g + dt_bias)"},
-          {"scale: number e.g. 0.7", "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
-          {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
-          {"gate: none|softplus|sigmoid",
-           "the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-           "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given or with "
-           "mamba2, else none",
-           [](const Invocation &call) {
-             return call.has("A_log") || call.has("dt_bias") ||
-                            call.options.choice("rule") == "mamba2"
-                        ? "softplus"
-                        : "none";
-           }},
-          {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
-          {"dt_min: number e.g. 0.1", "softplus gives at least that; 0 if not given"},
-          {"dt_max: number e.g. 0.9", "softplus gives at most that; no limit if not given"},
-          {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
-          {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
-          {"state_layout: kv|vk = kv", "states as [N, Hv, K, V] or [N, Hv, V, K]"}};
-}
-
-std::string delta::ruleOf(const Invocation &call) {
-  const auto &options = call.options.values;
-  const auto rule = options.find("rule");
-  return rule == options.end() ? "rwkv7" : rule->second;
-}
-
-std::int64_t delta::sequences(const Invocation &call) {
-  return call.has("cu_seqlens") ? call.extent("N1") - 1 : call.extent("B");
-}
-
-void delta::check(const Invocation &call) {
-  const std::int64_t heads = call.extent("Hk"), all = call.extent("Hv");
-  if (call.extent("K") > 256)
-    refuse(call, "K is " + std::to_string(call.extent("K")) + ", but must be at most 256");
-  if (heads < 1 ? all != 0 : all % heads != 0)
-    refuse(call, "v has " + std::to_string(all) + " heads, which is no multiple of the " +
-                     std::to_string(heads) + " heads of k");
-  if (call.has("cu_seqlens") && call.extent("B") != 1)
-    refuse(call, "with cu_seqlens B must be 1, but is " + std::to_string(call.extent("B")));
-  if (call.has("cu_seqlens") && call.extent("N1") < 1)
-    refuse(call, "cu_seqlens has one element more than there are sequences, so at least one");
-  if (call.has("cu_seqlens") && call.extent("N1") == 1 && call.extent("T") != 0)
-    refuse(call, "q has steps, but there is no sequence");
-  if (call.extent("N") != sequences(call))
-    refuse(call, "there are " + std::to_string(call.extent("N")) + " states, but " +
-                     std::to_string(sequences(call)) + " sequences");
-  for (const char *input : {"A_log", "dt_bias"})
-    if (call.has(input) && call.options.choice("gate") == "none")
-      refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
-  const bool isMamba = ruleOf(call) == "mamba2";
-  if (isMamba && call.has("beta"))
-    refuse(call, "with rule=mamba2 beta is softplus(g + dt_bias): leave beta out");
-  if (isMamba && call.options.choice("gate") != "softplus")
-    refuse(call, "with rule=mamba2 option 'gate' must be softplus");
-  for (const char *option : {"beta_sigmoid", "allow_negative"})
-    if (call.options.flag(option) && !call.has("beta"))
-      refuse(call, "there is no beta, which option '" + std::string(option) + "' changes");
-  checkLimits(call);
-}
-
-std::int64_t delta::widthOf(const Invocation &call) {
-  return std::max<std::int64_t>(ceilDiv(call.extent("K"), 16), 1) * 16;
-}
-
-static float scaleOf(const Invocation &call) {
-  if (call.options.given("scale"))
-    return static_cast<float>(call.options.number("scale"));
-  if (ruleOf(call) == "mamba2" || ruleOf(call) == "rwkv7")
-    return 1;
-  // Of keys without channels nothing comes, whatever its factor; infinity would make it NaN.
-  const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
-  return static_cast<float>(1 / std::sqrt(width));
-}
+// The call ------------------------------------------------------------------------------------
 
 static DeltaConfig configOf(const Use &use, const char *columns, const char *warps, bool backward) {
-  const std::string rule = ruleOf(use.call);
+  const StateRule rule = ruleOf(use.call);
   const bool byChannel = isByChannel(use.call), hasDecays = decaysOf(use.call).isGiven(use.call);
   return {.chunk = use.field("chunk"),
           .columns = use.field(columns),
           .warps = use.field(warps),
           .width = static_cast<int>(widthOf(use.call)),
-          .corrects = rule == "delta" || rule == "rwkv7",
-          .direct = byChannel && rule != "delta",
+          .corrects = rule == StateRule::delta || rule == StateRule::rwkv7,
+          .direct = byChannel && rule != StateRule::delta,
           .beta = strengthsOf(use.call).isGiven(use.call),
           .g = hasDecays && !byChannel,
           .gk = hasDecays && byChannel,
@@ -302,7 +173,7 @@ static DeltaConfig configOf(const Use &use, const char *columns, const char *war
 
 DeltaCall::DeltaCall(Use &use, bool backward)
     : heads(use.call.extent("Hv")), k(use.call.extent("K")), v(use.call.extent("V")),
-      count(use.call.extent("N")), scale(scaleOf(use.call)),
+      count(use.call.extent("N")), scale(static_cast<float>(scaleOf(use.call))),
       states(configOf(use, "dv", "warps", backward)),
       wide(configOf(use, "columns", "chunk_warps", backward)),
       slots(states.packed ? use.call.extent("T") / states.chunk + count
@@ -405,6 +276,22 @@ std::int64_t delta::stateColumns(const Invocation &call, std::int64_t most,
   return columns;
 }
 
+static void checkSequences(const Invocation &call) {
+  checkSteps(call);
+  const bool isPacked = call.has("cu_seqlens");
+  if (isPacked && call.extent("B") != 1)
+    refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
+  if (isPacked && call.extent("N1") < 1)
+    refuse(call, "cu_seqlens has one element more than there are sequences, so at least one");
+  if (isPacked && call.extent("N1") == 1 && call.extent("T") != 0)
+    refuse(call, "q has steps, but there is no sequence");
+  if (call.extent("N") != sequences(call))
+    refuse(call, "there are ", call.extent("N"), " states, but ", sequences(call), " sequences");
+  for (const char *option : {"beta_sigmoid", "allow_negative"})
+    if (call.options.flag(option) && !call.has("beta"))
+      refuse(call, "there is no beta, which option '", option, "' changes");
+}
+
 void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart) {
   spec.config = {{"chunk", "steps of one chunk: 16, 32 or 64"},
                  {"dv", "columns of the state of one program"},
@@ -438,7 +325,7 @@ void delta::completeSpec(KernelSpec &spec, const char *statesPart, const char *c
   spec.derive = [](Invocation &call) {
     call.extents.try_emplace("N", std::max<std::int64_t>(sequences(call), 0));
   };
-  spec.check = check;
+  spec.check = checkSequences;
   spec.contents = [](const Invocation &call, std::span<const HostArray> arrays) {
     checkBoundaries(call, arrays, "cu_seqlens", call.extent("T"));
   };
@@ -449,12 +336,12 @@ KernelSpec sectile::deltaRuleSpec() {
   spec.name = "delta_rule";
   spec.summary = "the gated delta rule, Mamba-2 or gated linear attention, by chunks: "
                  "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
-  spec.add_arguments(inputs());
+  spec.add_arguments(inputs({}));
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
                        {.stored = storedStates}}});
-  spec.add_options(delta::options());
+  spec.add_options(delta::options({}));
   completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
   spec.reference = deltaRuleReference;
   spec.factor = 3; // by chunks more numbers are rounded than step by step

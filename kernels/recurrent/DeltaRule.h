@@ -4,6 +4,7 @@
 #include "kernels/blocks/Activations.h"
 #include "kernels/blocks/PackedTokens.h"
 #include "kernels/recurrent/DeltaGates.h"
+#include "kernels/recurrent/DeltaSpec.h"
 #include "kernels/recurrent/LinearRecurrence.h"
 
 namespace sectile::delta {
@@ -274,23 +275,11 @@ template <class T>
 void launchOutputs(Use &use, const DeltaCall &call, const Tensor<T, 4> &added,
                    const Tensor<Ranged<T>, 4> &kept, const Tensor<T, 4> &o, bool gated);
 
-// What the specifications have in common.
-std::vector<ArgumentRow> inputs();
-std::vector<OptionRow> options();
-std::int64_t widthOf(const Invocation &call); // K, up to the next multiple of 16
-// Vectors no longer than sqrt(2), so that with beta up to 1 the states stay bounded, and none near
-// 0, where norms are steep.
-void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random);
-// The input b of RWKV-7 such that b a^T shrinks the state, as in the model.
-void sampleWrites(const Invocation &call, std::span<HostArray> inputs);
-std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options);
-std::int64_t sequences(const Invocation &call);
-void check(const Invocation &call);
-// How many columns of a state a program has: wider parts read keys less often, so as many, up to
-// `most`, as leave no multiprocessor idle.
-std::int64_t stateColumns(const Invocation &call, std::int64_t most, const std::string &target);
 // Extents, checks and configurations. The two launches are those that are tuned: over the states,
 // and over all chunks.
 void completeSpec(KernelSpec &spec, const char *statesPart, const char *chunksPart);
+// How many columns of a state a program has: wider parts read keys less often, so as many, up to
+// `most`, as leave no multiprocessor idle.
+std::int64_t stateColumns(const Invocation &call, std::int64_t most, const std::string &target);
 
 } // namespace sectile::delta

@@ -325,18 +325,17 @@ void apply(Use &use) {
     const auto kept = use.workspace<Ranged<T>, 5>({2, call.slots, call.heads, call.k, call.v});
     const auto values =
         use.workspace<T, 5>({corrects ? 2 : 1, call.slots, call.heads, chunk, call.v});
-    const auto added = recurrence::oneOf(values, corrects ? 1 : 0);
-    const auto reads = launchStates(use, call, use.tensor<T, 4>("dv"), recurrence::oneOf(values, 0),
-                                    inverses, recurrence::oneOf(kept, 0), last);
+    const auto added = oneOf(values, corrects ? 1 : 0);
+    const auto reads = launchStates(use, call, use.tensor<T, 4>("dv"), oneOf(values, 0), inverses,
+                                    oneOf(kept, 0), last);
     const auto output = launchThroughGates<T>(use, call, [&](const Tensor<T, 4> &o) {
-      launchOutputs(use, call, recurrence::oneOf(values, 0), recurrence::oneOf(kept, 0), o, false);
+      launchOutputs(use, call, oneOf(values, 0), oneOf(kept, 0), o, false);
     });
     use(outputGradients<T>, Grid(call.slots, call.heads), q, k, call.g, call.starts, output, added,
         call.scale, call.wide);
     use(stateGradients<T>, Grid(ceilDiv(call.v, call.states.columns), call.heads, call.count), q, k,
         call.g, call.starts, output, reads, use.tensor<float, 4>("dfinal_state"), added,
-        recurrence::oneOf(kept, 1), use.tensor<float, 4>("dinitial_state"), call.scale,
-        call.states);
+        oneOf(kept, 1), use.tensor<float, 4>("dinitial_state"), call.scale, call.states);
     const auto dq = use.tensor<T, 4>("dq"), dk = use.tensor<T, 4>("dk");
     const auto launchGradients = [&]<class Out>(const Tensor<Out, 4> &ofQueries,
                                                 const Tensor<Out, 4> &ofKeys) {
@@ -348,7 +347,7 @@ void apply(Use &use) {
       return launchGradients(dq, dk);
     const auto shares =
         use.workspace<float, 5>({2, use.extent("B"), use.extent("T"), call.heads, call.k});
-    launchGradients(recurrence::oneOf(shares, 0), recurrence::oneOf(shares, 1));
+    launchGradients(oneOf(shares, 0), oneOf(shares, 1));
     use(sharedSums<T>, Grid(use.extent("B") * ceilDiv(use.extent("T"), chunk), use.extent("Hk")),
         shares, dq, dk, call.wide);
   });
@@ -365,8 +364,8 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   KernelSpec spec;
   spec.name = "delta_rule_backward";
   spec.summary = "gradients of delta_rule";
-  spec.add_arguments(inputs());
-  spec.add_options(delta::options());
+  spec.add_arguments(inputs({}));
+  spec.add_options(delta::options({}));
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.defaults = [](const Invocation &call, const std::string &target) {

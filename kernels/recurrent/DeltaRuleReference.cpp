@@ -1,6 +1,6 @@
-// The delta rule and its gradients on the host, step by step.
+// The delta rule and its gradients on the host, step by step, and steps with states in a pool.
 #include "kernels/blocks/Activations.h"
-#include "kernels/recurrent/DeltaGates.h"
+#include "kernels/recurrent/DeltaSpec.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/references/Parallel.h"
 #include "kernels/references/ReferenceArithmetic.h"
@@ -10,84 +10,86 @@ using namespace sectile;
 
 namespace {
 
+// A state of one head; its elements lie so far apart along keys and along values.
+template <class Number> struct State {
+  Number *data;
+  std::size_t key, value;
+
+  Number &operator()(std::size_t d, std::size_t e) const { return data[d * key + e * value]; }
+};
+
 template <class Numbers> struct DeltaCall {
   using Number = typename Numbers::Number;
   using Array = std::vector<Number>;
   Numbers numbers;
-  std::size_t batches, length, keyHeads, heads, width, columns, count;
-  Array q, k, v, beta, g, D, z, initial;
-  Array gk, a, b;                  // by channel
+  const Invocation &call;
+  std::span<const HostArray> inputs;
+  std::size_t batches, length, keyHeads, heads, width, columns;
+  Array q = load("q"), k = load("k"), v = load("v"), beta = load("beta"), g = load("g"),
+        D = load("D"), z = load("z"), a = load("a"), b = load("b");
+  Array gk;                        // by channel
   Array speeds, bias, channelBias; // of the gate: e^A_log and dt_bias by head, dt_bias_k
-  std::string gate;
+  DecayGate gate;
   bool corrects, isMamba, isRwkv; // the rules delta, mamba2 and rwkv7
   delta::Limits limits;
   Number bound, scale;
-  std::vector<std::size_t> starts; // of sequences, among the steps of all batches
 
   DeltaCall(Numbers numbers, const Invocation &call, std::span<const HostArray> inputs)
-      : numbers(numbers), batches(size(call, "B")), length(size(call, "T")),
-        keyHeads(size(call, "Hk")), heads(size(call, "Hv")), width(size(call, "K")),
-        columns(size(call, "V")), count(size(call, "N")), q(numbers.load(inputs[0])),
-        k(numbers.load(inputs[1])), v(numbers.load(inputs[2])),
-        beta(numbers.load(inputs[call.index("beta")])), g(numbers.load(inputs[call.index("g")])),
-        D(numbers.load(inputs[call.index("D")])), z(numbers.load(inputs[call.index("z")])),
-        initial(numbers.load(inputs[call.index("initial_state")])) {
+      : numbers(numbers), call(call), inputs(inputs), batches(size(call, "B")),
+        length(size(call, "T")), keyHeads(size(call, "Hk")), heads(size(call, "Hv")),
+        width(size(call, "K")), columns(size(call, "V")), speeds(load("A_log")),
+        bias(load("dt_bias")), gate(delta::gateOf(call)), limits(delta::limitsOf(call)),
+        scale(static_cast<Number>(delta::scaleOf(call))) {
     const auto &options = call.options;
     if (options.flag("qk_l2norm"))
       for (Array *rows : {&q, &k})
         normalise(*rows);
-    const std::string rule = delta::ruleOf(call);
+    const StateRule rule = delta::ruleOf(call);
     const bool isByChannel = delta::isByChannel(call);
-    corrects = rule == "delta";
-    isMamba = rule == "mamba2";
-    isRwkv = rule == "rwkv7";
-    limits = delta::limitsOf(call);
+    corrects = rule == StateRule::delta;
+    isMamba = rule == StateRule::mamba2;
+    isRwkv = rule == StateRule::rwkv7;
+    for (Number &speed : speeds)
+      speed = std::exp(speed);
+    bound = static_cast<Number>(options.number("lower_bound"));
+    if (isByChannel) {
+      std::swap(g, gk);
+      std::swap(bias, channelBias);
+      if (gk.empty() && gate != DecayGate::none)
+        gk.resize(batches * length * heads * width);
+    }
+    for (std::size_t i = 0; i < gk.size(); ++i) {
+      const std::size_t head = i / width % heads;
+      gk[i] = formed(head, gk[i] + (channelBias.empty() ? 0 : channelBias[i % (heads * width)]));
+    }
     if (beta.empty())
       beta.assign(batches * length * heads, 1);
+    if (g.empty() && !isByChannel && gate != DecayGate::none)
+      g.resize(beta.size());
+    for (std::size_t i = 0; isMamba && i < beta.size(); ++i)
+      beta[i] = lengthOf(raw(i, g[i]));
     for (Number &b : beta) {
       if (options.flag("beta_sigmoid"))
         b = activation::logistic(b);
       if (options.flag("allow_negative"))
         b *= 2;
     }
-    speeds = numbers.load(inputs[call.index("A_log")]);
-    for (Number &speed : speeds)
-      speed = std::exp(speed);
-    bias = numbers.load(inputs[call.index("dt_bias")]);
-    gate = options.choice("gate");
-    bound = static_cast<Number>(options.number("lower_bound"));
-    if (isByChannel) {
-      std::swap(g, gk);
-      std::swap(bias, channelBias);
-      if (gk.empty() && gate != "none")
-        gk.resize(batches * length * heads * width);
-    }
-    if (isRwkv) {
-      a = numbers.load(inputs[call.index("a")]);
-      b = numbers.load(inputs[call.index("b")]);
-    }
-    for (std::size_t i = 0; i < gk.size(); ++i) {
-      const std::size_t head = i / width % heads;
-      gk[i] = formed(head, gk[i] + (channelBias.empty() ? 0 : channelBias[i % (heads * width)]));
-    }
-    if (g.empty() && !isByChannel && gate != "none")
-      g.resize(beta.size());
-    for (std::size_t i = 0; isMamba && i < beta.size(); ++i)
-      beta[i] = stepOf(i, g[i]);
     for (std::size_t i = 0; i < g.size(); ++i)
-      g[i] = formed(i, gate == "none" ? g[i] : raw(i, g[i]));
-    scale = options.given("scale") ? static_cast<Number>(options.number("scale"))
-            : isMamba || isRwkv    ? 1
-            : width                ? static_cast<Number>(1 / std::sqrt(static_cast<double>(width)))
-                                   : 0;
-    if (call.has("cu_seqlens"))
-      for (const std::int32_t start : inputs[call.index("cu_seqlens")].as<std::int32_t>())
-        starts.push_back(static_cast<std::size_t>(start));
-    else
-      for (std::size_t batch = 0; batch <= batches; ++batch)
-        starts.push_back(batch * length);
+      g[i] = formed(i, gate == DecayGate::none ? g[i] : raw(i, g[i]));
+    if (isByChannel)
+      return;
+    gk = load("gk");
+    for (std::size_t i = 0; i < gk.size() && !g.empty(); ++i)
+      gk[i] += g[i / width];
   }
 
+  // Nothing where the kernel has no such input, or the call leaves it out.
+  Array load(std::string_view name) const {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (call.kernel->arguments[i].name == name)
+        return numbers.load(inputs[i]);
+    return {};
+  }
   static std::size_t size(const Invocation &call, const char *axis) {
     return static_cast<std::size_t>(call.extent(axis));
   }
@@ -97,16 +99,15 @@ template <class Numbers> struct DeltaCall {
   Number speed(std::size_t i) const { return speeds.empty() ? 1 : speeds[i % heads]; }
   // What the gate adds up, of an element of g.
   Number raw(std::size_t i, Number x) const { return bias.empty() ? x : x + bias[i % heads]; }
-  Number stepOf(std::size_t i, Number x) const { return lengthOf(raw(i, x)); }
   Number lengthOf(Number raw) const {
     return std::clamp(softplus(raw), static_cast<Number>(limits.least),
                       static_cast<Number>(limits.most));
   }
   // The logarithm of a head's decay, of what the gate adds up.
   Number formed(std::size_t head, Number raw) const {
-    if (gate == "softplus")
+    if (gate == DecayGate::softplus)
       return -speed(head) * lengthOf(raw);
-    return gate == "sigmoid" ? bound * activation::logistic(speed(head) * raw) : raw;
+    return gate == DecayGate::sigmoid ? bound * activation::logistic(speed(head) * raw) : raw;
   }
 
   void normalise(Array &rows) const {
@@ -120,33 +121,37 @@ template <class Numbers> struct DeltaCall {
     }
   }
 
-  // Of one step, state [width, columns] becomes the next; `output` is S^T q, not scaled.
-  void step(std::size_t t, std::size_t head, Number *state, Number *output) const {
+  // Of one step, the state becomes the next; `output` is S^T q, not scaled.
+  void step(std::size_t t, std::size_t head, const State<Number> &state, Number *output) const {
     const std::size_t row = t * heads + head,
                       key = (t * keyHeads + head / (heads / keyHeads)) * width;
     Array read(isRwkv ? columns : 0); // of the state before the step
-    for (std::size_t d = 0; d < width && isRwkv; ++d)
-      for (std::size_t e = 0; e < columns; ++e)
-        read[e] += a[key + d] * state[d * columns + e];
-    const Number decay = g.empty() ? 1 : std::exp(g[row]);
-    for (std::size_t i = 0; i < width * columns; ++i)
-      state[i] *= gk.empty() ? decay : std::exp(gk[row * width + i / columns]);
+    for (std::size_t d = 0; d < width; ++d) {
+      const Number decay = !gk.empty()  ? std::exp(gk[row * width + d])
+                           : !g.empty() ? std::exp(g[row])
+                                        : 1;
+      for (std::size_t e = 0; e < columns; ++e) {
+        if (isRwkv)
+          read[e] += a[key + d] * state(d, e);
+        state(d, e) *= decay;
+      }
+    }
     for (std::size_t e = 0; e < columns; ++e) {
       if (isRwkv) {
         read[e] = numbers.store(read[e]);
         for (std::size_t d = 0; d < width; ++d)
-          state[d * columns + e] += numbers.store(b[key + d] * read[e]);
+          state(d, e) += numbers.store(b[key + d] * read[e]);
       }
       Number known = 0;
       for (std::size_t d = 0; d < width; ++d)
-        known += k[key + d] * state[d * columns + e];
+        known += k[key + d] * state(d, e);
       const Number value = v[row * columns + e],
                    added =
                        numbers.store(beta[row] * (corrects ? value - numbers.store(known) : value));
       Number sum = 0;
       for (std::size_t d = 0; d < width; ++d) {
-        state[d * columns + e] += numbers.store(k[key + d] * added);
-        sum += q[key + d] * state[d * columns + e];
+        state(d, e) += numbers.store(k[key + d] * added);
+        sum += q[key + d] * state(d, e);
       }
       output[e] = sum;
     }
@@ -159,11 +164,31 @@ template <class Numbers> struct DeltaCall {
                      : numbers.store(plain) +
                            numbers.store(D[head] * v[(t * heads + head) * columns + e]);
   }
+  // Of one step and head, the state becomes the next, and o is written.
+  void complete(std::size_t t, std::size_t head, const State<Number> &state, Array &o) const {
+    const std::size_t first = (t * heads + head) * columns;
+    step(t, head, state, o.data() + first);
+    for (std::size_t e = 0; e < columns; ++e) {
+      Number &output = o[first + e];
+      output = ungated(t, head, e, output);
+      if (!z.empty()) {
+        const Number gate = z[first + e];
+        output = numbers.store(output) * numbers.store(gate * activation::logistic(gate));
+      }
+    }
+  }
 };
 
-// Of the gradient of an input that has a type of its own.
-template <class Numbers> DType typeOf(const Numbers &numbers, const HostArray &input) {
-  return numbers.statistics == DType::float64 ? DType::float64 : input.dtype;
+// Of the packed sequences, or the batches, among the steps of all.
+std::vector<std::size_t> startsOf(const Invocation &call, std::span<const HostArray> inputs) {
+  std::vector<std::size_t> starts;
+  if (call.has("cu_seqlens"))
+    for (const std::int32_t start : inputs[call.index("cu_seqlens")].as<std::int32_t>())
+      starts.push_back(static_cast<std::size_t>(start));
+  else
+    for (std::int64_t batch = 0; batch <= call.extent("B"); ++batch)
+      starts.push_back(static_cast<std::size_t>(batch * call.extent("T")));
+  return starts;
 }
 
 } // namespace
@@ -174,28 +199,50 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
   return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const DeltaCall all(numbers, call, inputs);
+    const auto starts = startsOf(call, inputs);
     const std::size_t size = all.width * all.columns;
-    std::vector<Number> o(all.v.size()), last(all.count * all.heads * size);
-    if (!all.initial.empty())
-      last = all.initial;
-    parallelFor(static_cast<std::int64_t>(all.count * all.heads), [&](std::int64_t index) {
-      const auto at = static_cast<std::size_t>(index);
-      const std::size_t sequence = at / all.heads, head = at % all.heads;
-      for (std::size_t t = all.starts[sequence]; t < all.starts[sequence + 1]; ++t) {
-        Number *const output = o.data() + (t * all.heads + head) * all.columns;
-        all.step(t, head, last.data() + at * size, output);
-        for (std::size_t e = 0; e < all.columns; ++e) {
-          output[e] = all.ungated(t, head, e, output[e]);
-          if (!all.z.empty()) {
-            const Number gate = all.z[(t * all.heads + head) * all.columns + e];
-            output[e] = numbers.store(output[e]) * numbers.store(gate * activation::logistic(gate));
-          }
-        }
+    std::vector<Number> o(all.v.size()), last = all.load("initial_state");
+    last.resize((starts.size() - 1) * all.heads * size);
+    parallelFor(static_cast<std::int64_t>((starts.size() - 1) * all.heads),
+                [&](std::int64_t index) {
+                  const auto at = static_cast<std::size_t>(index);
+                  const std::size_t sequence = at / all.heads, head = at % all.heads;
+                  for (std::size_t t = starts[sequence]; t < starts[sequence + 1]; ++t)
+                    all.complete(t, head, {last.data() + at * size, all.columns, 1}, o);
+                });
+    return outputsOf(call, numbers, o, last);
+  });
+}
+
+std::vector<HostArray> sectile::deltaStepReference(const Invocation &call,
+                                                   std::span<const HostArray> inputs,
+                                                   Arithmetic arithmetic) {
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
+    using Number = typename decltype(numbers)::Number;
+    const DeltaCall all(numbers, call, inputs);
+    const std::size_t size = all.columns * all.width;
+    auto states = all.load("state");
+    const bool keeps = call.options.flag("keep_states");
+    std::vector<Number> o(all.v.size()),
+        kept(keeps ? all.batches * all.length * all.heads * size : 0);
+    const auto rows =
+        call.has("indices") ? inputs[call.index("indices")].to_double() : std::vector<double>();
+    parallelFor(static_cast<std::int64_t>(all.batches * all.heads), [&](std::int64_t index) {
+      const std::size_t batch = static_cast<std::size_t>(index) / all.heads,
+                        head = static_cast<std::size_t>(index) % all.heads;
+      const auto row =
+          rows.empty() ? static_cast<std::int64_t>(batch) : static_cast<std::int64_t>(rows[batch]);
+      if (row < 0)
+        return;
+      const State<Number> state{
+          states.data() + (static_cast<std::size_t>(row) * all.heads + head) * size, 1, all.width};
+      for (std::size_t t = batch * all.length; t < (batch + 1) * all.length; ++t) {
+        all.complete(t, head, state, o);
+        if (keeps)
+          std::copy_n(state.data, size, kept.data() + (t * all.heads + head) * size);
       }
     });
-    const Shape state{call.extent("N"), call.extent("Hv"), call.extent("K"), call.extent("V")};
-    return std::vector{numbers.pack(numbers.result, inputs[2].shape, o),
-                       numbers.pack(numbers.statistics, state, last)};
+    return outputsOf(call, numbers, o, states, kept);
   });
 }
 
@@ -206,10 +253,12 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     using Number = typename decltype(numbers)::Number;
     using Array = std::vector<Number>;
     const DeltaCall all(numbers, call, inputs);
-    Array output = numbers.load(inputs[call.index("do")]);
+    const auto starts = startsOf(call, inputs);
+    Array output = all.load("do");
     const std::size_t width = all.width, columns = all.columns, size = width * columns;
-    Array slopes = numbers.load(inputs[call.index("dfinal_state")]); // of the states
-    slopes.resize(all.count * all.heads * size);
+    const Array initial = all.load("initial_state");
+    Array slopes = all.load("dfinal_state"); // of the states
+    slopes.resize((starts.size() - 1) * all.heads * size);
     const std::size_t group = all.keyHeads ? all.heads / all.keyHeads : 0;
     Array dq(all.q.size()), dk(all.k.size()), dv(all.v.size()), da(all.a.size()), db(all.b.size()),
         dbeta(all.beta.size()), dz(all.z.size());
@@ -217,81 +266,84 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     const Array &logs = isByChannel ? all.gk : all.g;
     Array dg(logs.size());
     // Heads that share keys one after another.
-    parallelFor(static_cast<std::int64_t>(all.count * all.keyHeads), [&](std::int64_t index) {
-      const std::size_t sequence = static_cast<std::size_t>(index) / all.keyHeads,
-                        shared = static_cast<std::size_t>(index) % all.keyHeads,
-                        first = all.starts[sequence], end = all.starts[sequence + 1];
-      for (std::size_t head = shared * group; head < (shared + 1) * group; ++head) {
-        const std::size_t at = sequence * all.heads + head;
-        std::vector<Array> states(1, Array(size));
-        if (!all.initial.empty())
-          std::copy_n(all.initial.begin() + static_cast<std::ptrdiff_t>(at * size), size,
-                      states[0].begin());
-        Array plain(columns);
-        for (std::size_t t = first; t < end; ++t) {
-          Array next = states.back();
-          all.step(t, head, next.data(), plain.data());
-          states.push_back(std::move(next));
-          for (std::size_t e = 0; e < columns && !all.z.empty(); ++e) {
-            const std::size_t i = (t * all.heads + head) * columns + e;
-            const Number gate = all.z[i], part = activation::logistic(gate),
-                         ungated = numbers.store(all.ungated(t, head, e, plain[e]));
-            dz[i] = output[i] * ungated * part * (1 + gate * (1 - part));
-            output[i] = numbers.store(output[i] * gate * part);
-          }
-        }
-        Number *const slope = slopes.data() + at * size;
-        Array decays(width);
-        for (std::size_t t = end; t-- > first;) {
-          const Array &before = states[t - first], &after = states[t - first + 1];
-          const std::size_t row = t * all.heads + head, key = (t * all.keyHeads + shared) * width;
-          const auto log = [&](std::size_t d) { return isByChannel ? row * width + d : row; };
-          for (std::size_t d = 0; d < width; ++d)
-            decays[d] = logs.empty() ? 1 : std::exp(logs[log(d)]);
-          for (std::size_t e = 0; e < columns; ++e) {
-            const Number out = all.scale * output[row * columns + e];
-            Number known = 0, ofAdded = 0, read = 0, ofRead = 0;
-            for (std::size_t d = 0; d < width; ++d) {
-              dq[key + d] += after[d * columns + e] * out;
-              slope[d * columns + e] += numbers.store(all.q[key + d] * out);
-              known += all.k[key + d] * decays[d] * before[d * columns + e];
-              ofAdded += all.k[key + d] * slope[d * columns + e];
-              if (all.isRwkv) {
-                read += all.a[key + d] * before[d * columns + e];
-                ofRead += all.b[key + d] * slope[d * columns + e];
+    parallelFor(
+        static_cast<std::int64_t>((starts.size() - 1) * all.keyHeads), [&](std::int64_t index) {
+          const std::size_t sequence = static_cast<std::size_t>(index) / all.keyHeads,
+                            shared = static_cast<std::size_t>(index) % all.keyHeads,
+                            first = starts[sequence], end = starts[sequence + 1];
+          for (std::size_t head = shared * group; head < (shared + 1) * group; ++head) {
+            const std::size_t at = sequence * all.heads + head;
+            std::vector<Array> states(1, Array(size));
+            if (!initial.empty())
+              std::copy_n(initial.begin() + static_cast<std::ptrdiff_t>(at * size), size,
+                          states[0].begin());
+            Array plain(columns);
+            for (std::size_t t = first; t < end; ++t) {
+              Array next = states.back();
+              all.step(t, head, {next.data(), columns, 1}, plain.data());
+              states.push_back(std::move(next));
+              for (std::size_t e = 0; e < columns && !all.z.empty(); ++e) {
+                const std::size_t i = (t * all.heads + head) * columns + e;
+                const Number gate = all.z[i], part = activation::logistic(gate),
+                             ungated = numbers.store(all.ungated(t, head, e, plain[e]));
+                dz[i] = output[i] * ungated * part * (1 + gate * (1 - part));
+                output[i] = numbers.store(output[i] * gate * part);
               }
             }
-            known = numbers.store(known);
-            ofAdded = numbers.store(ofAdded);
-            read = numbers.store(read);
-            ofRead = numbers.store(ofRead);
-            const Number missing = all.v[row * columns + e] - (all.corrects ? known : 0),
-                         added = numbers.store(all.beta[row] * missing),
-                         ofValue = numbers.store(all.beta[row] * ofAdded),
-                         ofKnown = all.corrects ? -ofValue : 0;
-            dbeta[row] += ofAdded * missing;
-            dv[row * columns + e] =
-                all.D.empty() ? ofValue
-                              : ofValue + numbers.store(all.D[head] * output[row * columns + e]);
-            for (std::size_t d = 0; d < width; ++d) {
-              Number &own = slope[d * columns + e];
-              const Number state = decays[d] * before[d * columns + e];
-              dk[key + d] += own * added + state * ofKnown;
-              if (all.isRwkv) {
-                da[key + d] += before[d * columns + e] * ofRead;
-                db[key + d] += own * read;
+            Number *const slope = slopes.data() + at * size;
+            Array decays(width);
+            for (std::size_t t = end; t-- > first;) {
+              const Array &before = states[t - first], &after = states[t - first + 1];
+              const std::size_t row = t * all.heads + head,
+                                key = (t * all.keyHeads + shared) * width;
+              const auto log = [&](std::size_t d) { return isByChannel ? row * width + d : row; };
+              for (std::size_t d = 0; d < width; ++d)
+                decays[d] = logs.empty() ? 1 : std::exp(logs[log(d)]);
+              for (std::size_t e = 0; e < columns; ++e) {
+                const Number out = all.scale * output[row * columns + e];
+                Number known = 0, ofAdded = 0, read = 0, ofRead = 0;
+                for (std::size_t d = 0; d < width; ++d) {
+                  dq[key + d] += after[d * columns + e] * out;
+                  slope[d * columns + e] += numbers.store(all.q[key + d] * out);
+                  known += all.k[key + d] * decays[d] * before[d * columns + e];
+                  ofAdded += all.k[key + d] * slope[d * columns + e];
+                  if (all.isRwkv) {
+                    read += all.a[key + d] * before[d * columns + e];
+                    ofRead += all.b[key + d] * slope[d * columns + e];
+                  }
+                }
+                known = numbers.store(known);
+                ofAdded = numbers.store(ofAdded);
+                read = numbers.store(read);
+                ofRead = numbers.store(ofRead);
+                const Number missing = all.v[row * columns + e] - (all.corrects ? known : 0),
+                             added = numbers.store(all.beta[row] * missing),
+                             ofValue = numbers.store(all.beta[row] * ofAdded),
+                             ofKnown = all.corrects ? -ofValue : 0;
+                dbeta[row] += ofAdded * missing;
+                dv[row * columns + e] =
+                    all.D.empty()
+                        ? ofValue
+                        : ofValue + numbers.store(all.D[head] * output[row * columns + e]);
+                for (std::size_t d = 0; d < width; ++d) {
+                  Number &own = slope[d * columns + e];
+                  const Number state = decays[d] * before[d * columns + e];
+                  dk[key + d] += own * added + state * ofKnown;
+                  if (all.isRwkv) {
+                    da[key + d] += before[d * columns + e] * ofRead;
+                    db[key + d] += own * read;
+                  }
+                  own += numbers.store(all.k[key + d] * ofKnown);
+                  if (!dg.empty())
+                    dg[log(d)] += own * state;
+                  own *= decays[d];
+                  if (all.isRwkv)
+                    own += numbers.store(all.a[key + d] * ofRead);
+                }
               }
-              own += numbers.store(all.k[key + d] * ofKnown);
-              if (!dg.empty())
-                dg[log(d)] += own * state;
-              own *= decays[d];
-              if (all.isRwkv)
-                own += numbers.store(all.a[key + d] * ofRead);
             }
           }
-        }
-      }
-    });
+        });
 
     // From the numbers that the steps took back to the inputs.
     if (call.options.flag("qk_l2norm"))
@@ -317,13 +369,13 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
     Array ofLogs(all.heads), ofBias(all.heads * channels), ofD(all.heads);
     for (std::size_t i = 0; i < output.size(); ++i)
       ofD[i / columns % all.heads] += output[i] * all.v[i];
-    const Array g = numbers.load(inputs[call.index("g")]);
+    const Array g = all.load("g");
     const Array &bias = isByChannel ? all.channelBias : all.bias;
-    for (std::size_t i = 0; i < dg.size() && all.gate != "none"; ++i) {
+    for (std::size_t i = 0; i < dg.size() && all.gate != DecayGate::none; ++i) {
       const std::size_t head = i / channels % all.heads, at = i % ofBias.size();
       const Number raw = (g.empty() ? 0 : g[i]) + (bias.empty() ? 0 : bias[at]),
                    speed = all.speed(head);
-      if (all.gate == "softplus") {
+      if (all.gate == DecayGate::softplus) {
         ofLogs[head] += logs[i] * dg[i];
         const Number free = DeltaCall<decltype(numbers)>::softplus(raw);
         const bool isFree = !(free < static_cast<Number>(all.limits.least)) &&
@@ -337,27 +389,9 @@ std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &cal
       }
       ofBias[at] += dg[i];
     }
-    std::vector<HostArray> results;
-    const auto add = [&](const char *name, const Array &values) {
-      const std::size_t input = call.index(name);
-      results.push_back(call.tensors[input].present ? numbers.pack(typeOf(numbers, inputs[input]),
-                                                                   inputs[input].shape, values)
-                                                    : HostArray());
-    };
-    add("q", dq);
-    add("k", dk);
-    add("v", dv);
-    if (all.isRwkv) {
-      add("a", da);
-      add("b", db);
-    }
-    add("beta", dbeta);
-    add("g", dg);
-    add("A_log", ofLogs);
-    add("dt_bias", ofBias);
-    add("D", ofD);
-    add("z", dz);
-    add("initial_state", slopes);
-    return results;
+    if (all.isRwkv)
+      return outputsOf(call, numbers, dq, dk, dv, da, db, dbeta, dg, ofLogs, ofBias, ofD, dz,
+                       slopes);
+    return outputsOf(call, numbers, dq, dk, dv, dbeta, dg, ofLogs, ofBias, ofD, dz, slopes);
   });
 }

@@ -6,20 +6,17 @@
 // length softplus(g + dt_bias) (Dao and Gu, arXiv 2405.21060). That of RWKV-7 (arXiv 2503.14456) is
 //   S <- S diag(e^g) + (S a) b^T + beta v k^T.
 // A sequence without a row gets o = 0.
-// Refused: Hv that is no multiple of Hk, K beyond 256, options and inputs that do not go together;
-// from the host also rows that there are not, or that two sequences have.
-#include "kernels/recurrent/DeltaStep.h"
+// Refused: what DeltaSpec.cpp says; from the host also rows that there are not, or that two
+// sequences have.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/recurrent/DeltaRule.h"
+#include "kernels/recurrent/DeltaSpec.h"
 #include "kernels/recurrent/Family.h"
-#include "kernels/references/Sample.h"
 #include "kernels/registry/Contents.h"
 #include <algorithm>
-#include <cmath>
 
 using namespace sectile;
-using namespace sectile::delta_step;
+using namespace sectile::delta;
 
 namespace {
 
@@ -31,15 +28,16 @@ struct DeltaStepConfig {
   int width = 128;     // K, up to the next multiple of 16
   bool padded = false; // that is more than K
   int group = 1;       // heads of v to one of k
-  Rule rule = Rule::delta;
-  Gate gate = Gate::none;
+  StateRule rule = StateRule::delta;
+  DecayGate gate = DecayGate::none;
   Numbers beta = Numbers::none, g = Numbers::none;
   bool gk = false, A_log = false, dt_bias = false, D = false, z = false, indices = false; // given
-  bool l2norm = false, sigmoid = false, twice = false, kept = false;
+  bool qk_l2norm = false, beta_sigmoid = false, allow_negative = false, keep_states = false;
   bool limited = false; // what softplus gives
 };
 SECTILE_CONFIG(DeltaStepConfig, dv, warps, width, padded, group, rule, gate, beta, g, gk, A_log,
-               dt_bias, D, z, indices, l2norm, sigmoid, twice, kept, limited)
+               dt_bias, D, z, indices, qk_l2norm, beta_sigmoid, allow_negative, keep_states,
+               limited)
 
 template <class T, class S> struct DeltaStepArguments {
   View<const T, 4> q, k, v;
@@ -139,7 +137,7 @@ Gated gated(const Arguments &a, const Float &raw, const Int &head, const DeltaSt
   Float speed = 1.0f;
   if (config.A_log)
     speed = exp(numberAt(a.A_log, head));
-  if (config.gate == Gate::sigmoid)
+  if (config.gate == DecayGate::sigmoid)
     return {a.lower_bound * sigmoid(speed * raw), raw};
   auto length = softplus(raw);
   if (config.limited)
@@ -151,13 +149,13 @@ Gated gated(const Arguments &a, const Float &raw, const Int &head, const DeltaSt
 template <class Arguments>
 Tile<float> written(const Arguments &a, const Place &at, const Tile<float> &value, Float strength,
                     const DeltaStepConfig &config) {
-  if (config.beta == Numbers::none && config.rule != Rule::mamba2 && !config.twice)
+  if (config.beta == Numbers::none && config.rule != StateRule::mamba2 && !config.allow_negative)
     return value;
   if (config.beta != Numbers::none)
     strength = numberAt(a.beta, a.wide_beta, config.beta, at);
-  if (config.sigmoid)
+  if (config.beta_sigmoid)
     strength = sigmoid(strength);
-  if (config.twice)
+  if (config.allow_negative)
     strength = strength * 2.0f;
   return value * strength;
 }
@@ -173,7 +171,7 @@ void forEachStep(const Arguments &a, const DeltaStepConfig &config, const Next &
   if (config.indices)
     row = cast<Index>(load(a.indices.ptr() + cast<std::int64_t>(batch) * a.indices.stride(0)));
   const auto storeStates = [&](const Int &step, const Tile<float> &state) {
-    if (config.kept)
+    if (config.keep_states)
       a.states.at(batch, step, head).tile(dv, width).store(column, 0, state);
   };
   const Int steps = a.q.extent(1);
@@ -184,7 +182,7 @@ void forEachStep(const Arguments &a, const DeltaStepConfig &config, const Next &
         auto state = cast<float>(place.load(column, 0));
         for (auto step : range(0, steps)) {
           const Place at{batch, step, head, keyHead};
-          const auto query = rowAt(a.q, at, width, config.l2norm);
+          const auto query = rowAt(a.q, at, width, config.qk_l2norm);
           const auto value = cast<float>(a.v.at(batch, step, head).tile(dv).load(column));
           state = next(at, state, value);
           auto result = products(state, query, a.q.extent(3), config) * a.scale;
@@ -212,11 +210,11 @@ Kernel deltaStep{
     "delta_step", [](const DeltaStepArguments<T, S> &a, const DeltaStepConfig &config) {
       forEachStep(a, config,
                   [&](const Place &at, const Tile<float> &before, const Tile<float> &value) {
-                    const auto key = rowAt(a.k, at, config.width, config.l2norm);
+                    const auto key = rowAt(a.k, at, config.width, config.qk_l2norm);
                     Float log = 0.0f, length = 1.0f;
                     if (config.g != Numbers::none)
                       log = numberAt(a.g, a.wide_g, config.g, at);
-                    if (config.gate != Gate::none) {
+                    if (config.gate != DecayGate::none) {
                       if (config.dt_bias)
                         log = log + numberAt(a.dt_bias, at.head);
                       const Gated made = gated(a, log, at.head, config);
@@ -226,10 +224,10 @@ Kernel deltaStep{
                     auto state = before;
                     if (config.gk)
                       state = state * expand(exp(channelsAt(a.gk, at, config.width) + log), 0);
-                    else if (config.g != Numbers::none || config.gate != Gate::none)
+                    else if (config.g != Numbers::none || config.gate != DecayGate::none)
                       state = state * exp(log);
                     auto added = value;
-                    if (config.rule == Rule::delta)
+                    if (config.rule == StateRule::delta)
                       added = value - products(state, key, a.k.extent(3), config);
                     return state + expand(written(a, at, added, length, config), 1) * key;
                   });
@@ -241,80 +239,31 @@ Kernel rwkv7Step{
       forEachStep(
           a, config, [&](const Place &at, const Tile<float> &before, const Tile<float> &value) {
             const int width = config.width;
-            const auto key = rowAt(a.k, at, width, config.l2norm);
+            const auto key = rowAt(a.k, at, width, config.qk_l2norm);
             const auto read = products(before, rowAt(a.a, at, width), a.k.extent(3), config);
             auto logs = zeros<float>(width);
             if (config.g != Numbers::none)
               logs = widened(channelsAt(a.g, at, width), config.g);
-            if (config.gate != Gate::none) {
+            if (config.gate != DecayGate::none) {
               if (config.dt_bias)
                 logs = logs + a.dt_bias.at(at.head).tile(width).load(0);
               logs = gated(a, logs, at.head, config).log;
             }
             auto state = before;
-            if (config.g != Numbers::none || config.gate != Gate::none)
+            if (config.g != Numbers::none || config.gate != DecayGate::none)
               state = state * expand(exp(logs), 0);
             return state + expand(read, 1) * rowAt(a.b, at, width) +
                    expand(written(a, at, value, 1.0f, config), 1) * key;
           });
     }};
 
-std::vector<std::string> storedStates(std::vector<std::string> axes, const OptionValues &options) {
-  if (options.choice("state_layout") == "kv")
-    std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return axes;
-}
-
-// Keys of about length 1, with which the delta rule neither grows nor forgets at once.
-void sampleKeys(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-  const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
-  sampleNormal(1 / std::sqrt(width))(call, array, random);
-}
-void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
-  std::normal_distribution<double> normal;
-  fillDrawn(logs, [&] { return -0.5 * std::abs(normal(random)); });
-}
-
-Rule ruleOf(const Invocation &call) {
-  const std::string rule = delta::ruleOf(call);
-  return rule == "delta"    ? Rule::delta
-         : rule == "add"    ? Rule::add
-         : rule == "mamba2" ? Rule::mamba2
-                            : Rule::rwkv7;
-}
-Gate gateOf(const Invocation &call) {
-  const std::string &gate = call.options.choice("gate");
-  return gate == "none" ? Gate::none : gate == "softplus" ? Gate::softplus : Gate::sigmoid;
-}
-
 void check(const Invocation &call) {
-  const std::int64_t keys = call.extent("Hk"), values = call.extent("Hv");
-  if (values != 0 && (keys == 0 || values % keys != 0))
-    refuse(call, "Hv is " + std::to_string(values) + ", but must be a multiple of Hk, " +
-                     std::to_string(keys));
-  if (call.extent("K") > 256)
-    refuse(call, "K is " + std::to_string(call.extent("K")) + ", but must be at most 256");
+  checkSteps(call);
   if (!call.has("indices") && call.extent("P") < call.extent("B"))
-    refuse(call, "without indices sequence b has row b of state, which has " +
-                     std::to_string(call.extent("P")) + " rows for " +
-                     std::to_string(call.extent("B")) + " sequences");
-  if (gateOf(call) == Gate::none)
-    for (const char *input : {"A_log", "dt_bias"})
-      if (call.has(input))
-        refuse(call, std::string(input) + " is the gate's: option 'gate' cannot be none with it");
-  if (ruleOf(call) == Rule::mamba2) {
-    if (call.has("beta"))
-      refuse(call, "with rule=mamba2 beta is softplus(g + dt_bias): leave beta out");
-    if (gateOf(call) != Gate::softplus)
-      refuse(call, "with rule=mamba2 option 'gate' must be softplus");
-  }
+    refuse(call, "without indices sequence b has row b of state, which has ", call.extent("P"),
+           " rows for ", call.extent("B"), " sequences");
   if (call.options.flag("beta_sigmoid") && !call.has("beta"))
     refuse(call, "there is no beta, of which option 'beta_sigmoid' takes the sigmoid");
-  delta::checkLimits(call);
-}
-
-std::int64_t widthOf(const Invocation &call) {
-  return std::max<std::int64_t>(ceilDiv(call.extent("K"), 16), 1) * 16;
 }
 
 Numbers numbersOf(const Invocation &call, const char *argument) {
@@ -356,49 +305,29 @@ Config defaults(const Invocation &call, const std::string &target) {
   return {{"dv", dv}, {"warps", powerAtMost(warps)}};
 }
 
-float scaleOf(const Invocation &call) {
-  if (call.options.given("scale"))
-    return static_cast<float>(call.options.number("scale"));
-  if (ruleOf(call) == Rule::mamba2 || ruleOf(call) == Rule::rwkv7)
-    return 1;
-  const auto width = static_cast<double>(std::max<std::int64_t>(call.extent("K"), 1));
-  return static_cast<float>(1 / std::sqrt(width));
-}
-
 DeltaStepConfig configOf(const Use &use) {
   const Invocation &call = use.call;
   const auto keys = std::max<std::int64_t>(use.extent("Hk"), 1);
-  return use.config_as(
-      DeltaStepConfig{.width = static_cast<int>(widthOf(call)),
-                      .padded = widthOf(call) != use.extent("K"),
-                      .group = static_cast<int>(std::max<std::int64_t>(use.extent("Hv") / keys, 1)),
-                      .rule = ruleOf(call),
-                      .gate = gateOf(call),
-                      .beta = numbersOf(call, "beta"),
-                      .g = numbersOf(call, "g"),
-                      .gk = ruleOf(call) != Rule::rwkv7 && use.has("gk"),
-                      .A_log = use.has("A_log"),
-                      .dt_bias = use.has("dt_bias"),
-                      .D = use.has("D"),
-                      .z = use.has("z"),
-                      .indices = use.has("indices"),
-                      .l2norm = call.options.flag("qk_l2norm"),
-                      .sigmoid = call.options.flag("beta_sigmoid"),
-                      .twice = call.options.flag("allow_negative"),
-                      .kept = call.options.flag("keep_states"),
-                      .limited = call.options.given("dt_min") || call.options.given("dt_max")});
+  auto config = use.config_as<DeltaStepConfig>();
+  config.width = static_cast<int>(widthOf(call));
+  config.padded = widthOf(call) != use.extent("K");
+  config.group = static_cast<int>(std::max<std::int64_t>(use.extent("Hv") / keys, 1));
+  config.rule = ruleOf(call);
+  config.beta = numbersOf(call, "beta");
+  config.g = numbersOf(call, "g");
+  config.limited = call.options.given("dt_min") || call.options.given("dt_max");
+  return config;
 }
 
 void apply(Use &use) {
   const Invocation &call = use.call;
   const DeltaStepConfig config = configOf(use);
-  const delta::Limits limits = delta::limitsOf(call);
-  const auto least = static_cast<float>(limits.least), most = static_cast<float>(limits.most);
-  const float scale = scaleOf(call);
+  const auto [least, most] = limitsOf(call);
+  const double scale = scaleOf(call);
   const Grid grid(ceilDiv(use.extent("V"), config.dv), use.extent("Hv"), use.extent("B"));
   for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
     for_dtype<float, bfloat16>(call.dtype("state"), [&]<class S>(S) {
-      if (config.rule != Rule::rwkv7)
+      if (config.rule != StateRule::rwkv7)
         return use(deltaStep<T, S>, grid, config,
                    {{"beta", narrow<3>(use, "beta", config.beta)},
                     {"wide_beta", wide(use, "beta", config.beta)},
@@ -424,80 +353,12 @@ void apply(Use &use) {
   });
 }
 
-void addInputs(KernelSpec &spec, bool isRwkv) {
-  spec.add_arguments({{"q: [B, T, Hk, K] f16|bf16|f32",
-                       "queries of T new steps of B sequences; K is at most 256",
-                       {.sample = sampleKeys}},
-                      {"k: [B, T, Hk, K] like q", "keys", {.sample = sampleKeys}},
-                      {"v: [B, T, Hv, V] like q", "values; Hv is a multiple of Hk"}});
-  if (isRwkv)
-    spec.add_arguments(
-        {{"a: [B, T, Hk, K] like q",
-          "what a step reads of the state before it",
-          {.sample = sampleKeys}},
-         {"b: [B, T, Hk, K] like q",
-          "where it writes that; the state stays bounded if diag(e^g) + a b^T lengthens nothing",
-          {.sample = sampleKeys}}});
-  spec.add_arguments({{"beta?: [B, T, Hv] f32|f16|bf16",
-                       isRwkv ? "v is multiplied by it; 1 if left out"
-                              : "how much of what the key stood for is replaced; 1 if left out",
-                       {.sample = sampleUniform(0, 1)}}});
-  if (isRwkv)
-    spec.add_arguments({{"g?: [B, T, Hv, K] f32|f16|bf16",
-                         "logarithm of each channel's decay, or what the gate makes it of; 0 if "
-                         "left out",
-                         {.sample = sampleLogs}}});
-  else
-    spec.add_arguments(
-        {{"g?: [B, T, Hv] f32|f16|bf16",
-          "logarithm of each step's decay, or what the gate makes it of; 0 if left out",
-          {.sample = sampleLogs}},
-         {"gk?: [B, T, Hv, K] f32",
-          "the same for each channel of the keys, without a gate; added to g",
-          {.sample = sampleLogs}}});
-  spec.add_arguments(
-      {{"A_log?: [Hv] f32", "of the gate; 0 if left out", {.sample = sampleUniform(-1, 1)}},
-       {isRwkv ? "dt_bias?: [Hv, K] f32" : "dt_bias?: [Hv] f32", "of the gate; 0 if left out"},
-       {"D?: [Hv] f32", "D v is added to o; 0 if left out"},
-       {"z?: [B, T, Hv, V] like q", "o is multiplied by silu(z)"},
-       {"state: [P, Hv, V, K] f32|bf16", "the states of sequences", {.stored = storedStates}},
-       {"indices?: [B] i32",
-        "sequence b has row indices[b] of state; none if that is -1. Row b if left out",
-        {.sample = sampleRows("P")}}});
-}
-
-void addOptions(KernelSpec &spec, bool isRwkv) {
-  if (!isRwkv)
-    spec.add_options(
-        {{"rule: delta|add|mamba2 = delta",
-          "a step adds beta (v - S k), beta v, or beta v with beta = softplus(g + dt_bias)"}});
-  spec.add_options(
-      {{"scale: number e.g. 0.7", isRwkv ? "of the queries; 1 if not given"
-                                         : "of the queries; 1/sqrt(K) if not given, with mamba2 1"},
-       {"qk_l2norm: flag = false", "q and k are divided by sqrt(sum of squares + 1e-6)"},
-       {"gate: none|softplus|sigmoid",
-        std::string("the decay's logarithm is g, -e^A_log softplus(g + dt_bias), or lower_bound "
-                    "sigmoid(e^A_log (g + dt_bias)); softplus where A_log or dt_bias is given") +
-            (isRwkv ? ", else none" : " or with mamba2, else none"),
-        [](const Invocation &call) {
-          return call.has("A_log") || call.has("dt_bias") || ruleOf(call) == Rule::mamba2
-                     ? "softplus"
-                     : "none";
-        }},
-       {"lower_bound: number = -5 e.g. -2", "of the logarithm with gate=sigmoid"},
-       {"dt_min: number e.g. 0.1", "softplus gives at least that; 0 if not given"},
-       {"dt_max: number e.g. 0.9", "softplus gives at most that; no limit if not given"},
-       {"beta_sigmoid: flag = false", "sigmoid(beta) in place of beta"},
-       {"allow_negative: flag = false", "twice that, so that eigenvalues reach -1"},
-       {"state_layout: vk|kv = vk", "states as [P, Hv, V, K] or [P, Hv, K, V]"},
-       {"keep_states: flag = false", "states is an output: what drafted tokens can go back to"}});
-}
-
 KernelSpec specOf(const char *name, const char *summary, bool isRwkv) {
   KernelSpec spec;
   spec.name = name;
   spec.summary = summary;
-  addInputs(spec, isRwkv);
+  const DeltaForm form{.isByChannel = isRwkv, .isRwkv = isRwkv, .hasPool = true};
+  spec.add_arguments(inputs(form));
   spec.add_arguments(
       {{"-> o: [B, T, Hv, V] like q", "of the state after each step; 0 where there is no row"},
        {"-> state_out: [P, Hv, V, K] like state updates state",
@@ -506,7 +367,7 @@ KernelSpec specOf(const char *name, const char *summary, bool isRwkv) {
        {"-> states: [B, T, Hv, V, K] like state with keep_states",
         "after each step; 0 where there is no row",
         {.stored = storedStates}}});
-  addOptions(spec, isRwkv);
+  spec.add_options(options(form));
   spec.config = {{"dv", "rows of a state, of which v has one each, of one program"},
                  {"warps", "warps of one program"}};
   const std::int64_t width = isRwkv ? 64 : 128, keys = isRwkv ? 32 : 16;
@@ -515,12 +376,12 @@ KernelSpec specOf(const char *name, const char *summary, bool isRwkv) {
   spec.small = {{"B", 3}, {"T", 2}, {"Hk", 2}, {"Hv", 4}, {"K", 24}, {"V", 20}, {"P", 5}};
   spec.batch.push_back("P");
   if (isRwkv)
-    spec.sample_dependent = delta::sampleWrites;
+    spec.sample_dependent = sampleWrites;
   spec.check = check;
   spec.contents = [](const Invocation &call, std::span<const HostArray> inputs) {
     checkRows(call, inputs, "indices", call.extent("P"));
   };
-  spec.reference = reference;
+  spec.reference = deltaStepReference;
   spec.defaults = defaults;
   spec.spaces = {
       {.part = name,

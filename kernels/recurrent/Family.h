@@ -31,6 +31,8 @@ std::vector<HostArray> deltaRuleReference(const Invocation &, std::span<const Ho
                                           Arithmetic);
 std::vector<HostArray> deltaRuleBackwardReference(const Invocation &,
                                                   std::span<const HostArray> inputs, Arithmetic);
+std::vector<HostArray> deltaStepReference(const Invocation &, std::span<const HostArray> inputs,
+                                          Arithmetic);
 // `cell` is one of cells::Cell.
 std::vector<HostArray> cellReference(const Invocation &, int cell,
                                      std::span<const HostArray> inputs, Arithmetic);

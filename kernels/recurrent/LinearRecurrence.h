@@ -1,6 +1,7 @@
 // What the forward and the backward kernels of the linear recurrence share: a chunk's decays, the
 // pass over chunks that leaves the state before each, and the arguments.
 #pragma once
+#include "kernels/calls/Slice.h"
 #include "kernels/calls/Use.h"
 #include <algorithm>
 #include <cmath>
@@ -160,16 +161,6 @@ template <class T, int N> Tensor<T, N> flipped(const Tensor<T, N> &tensor, int a
                        static_cast<std::uintptr_t>(steps * stride) * sizeof(T);
   stride = -stride;
   return {reinterpret_cast<T *>(address), tensor.extents(), strides, tensor.memory()};
-}
-
-// One of a tensor's along its first axis.
-template <class T, int N> Tensor<T, N - 1> oneOf(const Tensor<T, N> &tensor, int index) {
-  std::array<std::int64_t, N - 1> extents, strides;
-  std::copy(tensor.extents().begin() + 1, tensor.extents().end(), extents.begin());
-  std::copy(tensor.strides().begin() + 1, tensor.strides().end(), strides.begin());
-  const auto address = reinterpret_cast<std::uintptr_t>(tensor.data()) +
-                       static_cast<std::uintptr_t>(index * tensor.stride(0)) * sizeof(T);
-  return {reinterpret_cast<T *>(address), extents, strides, tensor.memory()};
 }
 
 // An argument with time along axis 2, in the order in which it is gone through.

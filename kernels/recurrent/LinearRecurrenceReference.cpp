@@ -83,9 +83,7 @@ std::vector<HostArray> sectile::linearRecurrenceReference(const Invocation &call
       std::copy(states.back().begin(), states.back().end(),
                 last.begin() + static_cast<std::ptrdiff_t>(head * dk * dv));
     });
-    const Shape state{call.extent("B"), call.extent("H"), call.extent("Dk"), call.extent("Dv")};
-    return std::vector{numbers.pack(numbers.result, inputs[2].shape, o),
-                       numbers.pack(numbers.statistics, state, last)};
+    return outputsOf(call, numbers, o, last);
   });
 }
 
@@ -123,16 +121,6 @@ std::vector<HostArray> sectile::linearRecurrenceBackwardReference(const Invocati
         }
       }
     });
-    auto optional = [&](const char *name, const Shape &shape, const auto &values) {
-      return call.has(name) ? numbers.pack(numbers.statistics, shape, values) : HostArray();
-    };
-    const Shape &keys = inputs[0].shape;
-    const Shape state{keys[0], keys[1], call.extent("Dk"), call.extent("Dv")};
-    return std::vector{numbers.pack(numbers.result, keys, dQuery),
-                       numbers.pack(numbers.result, keys, dKey),
-                       numbers.pack(numbers.result, inputs[2].shape, dValue),
-                       optional("g", {keys[0], keys[1], keys[2]}, dg),
-                       optional("gk", keys, dgk),
-                       optional("initial_state", state, gradient)};
+    return outputsOf(call, numbers, dQuery, dKey, dValue, dg, dgk, gradient);
   });
 }

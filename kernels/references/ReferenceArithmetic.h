@@ -29,4 +29,30 @@ auto loadOperand(const Numbers &numbers, const Invocation &call, const HostArray
   return values;
 }
 
+// The numbers of an argument of a call, with the axes that it is specified with: of its own dtype,
+// or floats in double where the arithmetic is exact.
+HostArray argumentArray(const Invocation &call, std::size_t argument, bool isExact,
+                        const std::vector<double> &values);
+
+// What a reference gives: the numbers of each of the call's outputs, in order, or an array as it
+// is. Outputs that the call does not have are left out.
+template <class Numbers, class... Values>
+std::vector<HostArray> outputsOf(const Invocation &call, const Numbers &numbers,
+                                 const Values &...values) {
+  std::vector<HostArray> outputs;
+  std::size_t argument = call.tensors.size() - sizeof...(Values);
+  const auto add = [&]<class V>(const V &value) {
+    if (!call.tensors[argument].present)
+      outputs.emplace_back();
+    else if constexpr (std::same_as<V, HostArray>)
+      outputs.push_back(value);
+    else
+      outputs.push_back(argumentArray(call, argument, numbers.storage == DType::float64,
+                                      {value.begin(), value.end()}));
+    ++argument;
+  };
+  (add(values), ...);
+  return outputs;
+}
+
 } // namespace sectile

@@ -160,7 +160,7 @@ std::vector<HostArray> sectile::sampleReference(const Invocation &call,
       logarithms[at] =
           (x[static_cast<std::size_t>(order[chosen])] - largest) / divisor - std::log(total);
     }
-    return std::vector{token, numbers.pack(numbers.statistics, {rows}, logarithms), rank};
+    return outputsOf(call, numbers, token, logarithms, rank);
   });
 }
 
@@ -193,7 +193,7 @@ std::vector<HostArray> sectile::renormalizeReference(const Invocation &call,
       for (std::size_t i = 0; i < kept; ++i)
         y[order[i]] = weights[i] / mass;
     }
-    return std::vector{numbers.pack(numbers.result, {rows, tokens}, result)};
+    return outputsOf(call, numbers, result);
   });
 }
 

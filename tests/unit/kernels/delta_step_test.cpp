@@ -295,7 +295,7 @@ TEST(DeltaStepOnTheHost, Refusals) {
       EXPECT_THAT(error.what(), HasSubstr(why));
     }
   };
-  expectRefused({kernel, {{"Hv", 3}}}, "Hv is 3, but must be a multiple of Hk, 2");
+  expectRefused({kernel, {{"Hv", 3}}}, "v has 3 heads, which is no multiple of the 2 heads of k");
   expectRefused({kernel, {{"K", 257}}}, "K is 257");
   expectRefused({kernel, {{"B", 6}}}, "5 rows for 6 sequences");
   expectRefused({kernel, {}, {{"gate", "none"}}, {"A_log"}}, "A_log is the gate's");
@@ -303,7 +303,8 @@ TEST(DeltaStepOnTheHost, Refusals) {
   expectRefused({kernel, {}, {{"rule", "mamba2"}, {"gate", "sigmoid"}}}, "must be softplus");
   expectRefused({kernel, {}, {{"dt_min", "0.1"}}}, "option 'dt_min' is a limit of gate=softplus");
   expectRefused({kernel, {}, {{"beta_sigmoid", "true"}}}, "there is no beta");
-  expectRefused({"rwkv7_step", {{"Hv", 3}}}, "Hv is 3, but must be a multiple of Hk, 2");
+  expectRefused({"rwkv7_step", {{"Hv", 3}}},
+                "v has 3 heads, which is no multiple of the 2 heads of k");
   expectRefused({"rwkv7_step", {{"K", 257}}}, "K is 257");
   expectRefused({"rwkv7_step", {{"B", 6}}}, "5 rows for 6 sequences");
   expectRefused({"rwkv7_step", {}, {{"gate", "none"}}, {"dt_bias"}}, "dt_bias is the gate's");

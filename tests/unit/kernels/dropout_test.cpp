@@ -74,7 +74,7 @@ TEST_P(DropoutOnChips, PlacesHave64Bits) {
                 [](Ptr<const float> nothing, Ptr<float> numbers, Int rows, Int columns, Int row,
                    Int column, Tile<std::int64_t> seed, const ElementsConfig &config) {
                   const View<const float, 3> x(nothing, {1, rows, columns}, {0, columns, 1});
-                  ElementTile<const float> at(x, config);
+                  ElementTile at(x, config);
                   at.row = row;
                   at.column = column;
                   View<float, 3>(numbers, {1, config.rows, config.columns}, {0, config.columns, 1})
