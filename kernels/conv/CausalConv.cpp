@@ -36,14 +36,7 @@ void check(const Invocation &call) {
   if (call.extent("C") != taps - 1)
     refuse(call, "a state has ", call.extent("C"), " inputs, but with ", taps, " taps must have ",
            taps - 1);
-  if (isPacked(call)) {
-    if (call.extent("B") != 1)
-      refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
-    if (call.extent("ends") < 1)
-      refuse(call, "cu_seqlens has one number more than sequences, but has none");
-    if (call.extent("ends") == 1 && call.extent("T") != 0)
-      refuse(call, "x has steps, but there is no sequence");
-  }
+  checkPacked(call, "ends");
   if (call.extent("N") != sequences(call))
     refuse(call, "there are ", sequences(call), " sequences, but states of ", call.extent("N"));
 }
@@ -63,13 +56,6 @@ void causal::addInputs(KernelSpec &spec) {
   spec.add_arguments({{"x: [B, T, D] f16|bf16|f32", "D channels at each of T steps"},
                       {"w: [D, W] like x", "2 to 4 taps of each channel, that of the step last"},
                       {"b?: [D] like x", "bias"}});
-}
-
-ArgumentRow causal::boundaries() {
-  return {"cu_seqlens?: [ends] i32",
-          "packed sequences (B is 1): sequence s is steps cu_seqlens[s] to cu_seqlens[s + 1] - 1; "
-          "from 0 to T, never falling",
-          {.sample = sampleBoundaries("T")}};
 }
 
 void causal::configure(KernelSpec &spec) {

@@ -192,10 +192,9 @@ template <class T> Tile<float> logisticOf(const Tile<float> &x) {
   return sizeof(T) == 2 ? activation::fastLogistic(x) : fast_divide(c, fma(exp(-x), c, c));
 }
 
-// x, w and b; where packed sequences lie; the option, the configuration, and what is checked and
+// x, w and b; the option, the configuration, and what is checked and
 // follows from other extents.
 void addInputs(KernelSpec &spec);
-ArgumentRow boundaries();
 void configure(KernelSpec &spec);
 // For searches: tiles of which a thread has `most` channels of a step at most.
 decltype(SearchSpace::where) runsWithin(std::int64_t most, std::vector<TriedAlong> along);

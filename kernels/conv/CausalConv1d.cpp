@@ -225,7 +225,7 @@ KernelSpec sectile::causalConv1dSpec() {
   addInputs(spec);
   spec.add_arguments({{"initial_state?: [N, D, C] like x",
                        "the W - 1 inputs before each sequence, the latest last; 0 if left out"},
-                      boundaries(),
+                      packedArgument("ends"),
                       {"-> y: [B, T, D] like x", "activation(b + sum of w x), summed in f32"},
                       {"-> final_state: [N, D, C] like x", "the same after its last"}});
   configure(spec);
@@ -253,7 +253,7 @@ KernelSpec sectile::causalConv1dUpdateSpec() {
         "sequence s has row indices[s] of the state; none if that is -1. Row s if "
         "left out",
         {.sample = sampleRows("P")}},
-       boundaries(),
+       packedArgument("ends"),
        {"-> y: [B, T, D] like x", "as of causal_conv1d; 0 where there is no row"},
        {"-> state_out: [P, D, C] like state updates state", "the same after its last"}});
   configure(spec);

@@ -7,6 +7,7 @@
 // registers; a second launch adds the programs' parts in order.
 #include "kernels/conv/CausalConv.h"
 #include "kernels/conv/Family.h"
+#include "kernels/registry/Contents.h"
 #include <algorithm>
 
 using namespace sectile;
@@ -238,7 +239,7 @@ KernelSpec sectile::causalConv1dBackwardSpec() {
   addInputs(spec);
   spec.add_arguments(
       {{"initial_state?: [N, D, C] like x", "as in causal_conv1d"},
-       boundaries(),
+       packedArgument("ends"),
        {"dy: [B, T, D] like x", "gradient of y"},
        {"dfinal_state?: [N, D, C] like x", "gradient of final_state; 0 if left out"}});
   spec.add_gradients({"x", "w", "b", "initial_state"});

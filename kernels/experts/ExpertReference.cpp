@@ -94,13 +94,14 @@ public:
 
   ExpertProducts(const Numbers &numbers, const Invocation &call, std::span<const HostArray> in,
                  const std::string &operand, Arithmetic arithmetic)
-      : k(call.extent("K")), n(call.extent("N")), hasMx(isMx(call.options)),
+      : numbers(numbers), k(call.extent("K")), n(call.extent("N")), hasMx(isMx(call.options)),
         isRounded(arithmetic == Arithmetic::own && isFp8(call.dtype(operand)) && !hasMx) {
     const auto input = [&](const std::string &name) -> const HostArray & {
       return in[call.index(name)];
     };
     rows = loadOperand(numbers, call, input(operand), arithmetic);
     rowScales = numbers.load(input(operand + "_scales"));
+    bias = numbers.load(input("bias"));
     if (hasMx) {
       decode(input("w"), input("w_scales"));
     } else {
@@ -109,8 +110,9 @@ public:
     }
   }
 
-  // Adds the product of a row and an expert's matrix to sums [N].
-  void addTo(std::span<Number> sums, std::int64_t row, std::int64_t expert) const {
+  // The product of a row and an expert's matrix [N], with its bias.
+  std::vector<Number> of(std::int64_t row, std::int64_t expert) const {
+    std::vector<Number> sums(static_cast<std::size_t>(n));
     const bool isScaled = !rowScales.empty() || !matrixScales.empty();
     const std::int64_t depth = isScaled ? scaleBlock : std::max<std::int64_t>(k, 1),
                        blocks = ceilDiv(k, depth), across = ceilDiv(n, scaleBlock);
@@ -132,6 +134,12 @@ public:
         sums[static_cast<std::size_t>(j)] += own[static_cast<std::size_t>(j)] * scale;
       }
     }
+    for (std::size_t j = 0; j < sums.size(); ++j) {
+      sums[j] = numbers.store(sums[j]);
+      if (!bias.empty())
+        sums[j] = numbers.store(sums[j] + bias[static_cast<std::size_t>(expert * n) + j]);
+    }
+    return sums;
   }
 
 private:
@@ -157,9 +165,10 @@ private:
     }
   }
 
+  const Numbers &numbers;
   std::int64_t k, n;
   bool hasMx, isRounded;
-  std::vector<Number> rows, rowScales, matrices, matrixScales;
+  std::vector<Number> rows, rowScales, matrices, matrixScales, bias;
 };
 
 template <class Numbers, class Number>
@@ -305,23 +314,15 @@ std::vector<HostArray> sectile::moePermuteReference(const Invocation &call,
 std::vector<HostArray> sectile::moeUpReference(const Invocation &call,
                                                std::span<const HostArray> in,
                                                Arithmetic arithmetic) {
-  const std::int64_t n = call.extent("N"), m = call.extent("M"), width = call.extent("I");
+  const std::int64_t m = call.extent("M"), width = call.extent("I");
   const GroupedEpilogue epilogue = gateOf(call);
   const auto rows = in[3].as<std::int32_t>();
   return with_arithmetic(call.dtype("h"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const ExpertProducts products(numbers, call, in, "x", arithmetic);
-    const auto bias = numbers.load(in[4]);
     std::vector<Number> result(static_cast<std::size_t>(m * width));
     forRows(in[2], m, [&](std::int64_t expert, std::int64_t row) {
-      std::vector<Number> sums(static_cast<std::size_t>(n));
-      products.addTo(sums, rows[static_cast<std::size_t>(row)], expert);
-      for (std::int64_t j = 0; j < n; ++j) {
-        Number &sum = sums[static_cast<std::size_t>(j)];
-        sum = numbers.store(sum);
-        if (!bias.empty())
-          sum = numbers.store(sum + bias[static_cast<std::size_t>(expert * n + j)]);
-      }
+      const auto sums = products.of(rows[static_cast<std::size_t>(row)], expert);
       for (std::int64_t j = 0; j < width; ++j) {
         const auto at = [&](std::int64_t column) { return sums[static_cast<std::size_t>(column)]; };
         result[static_cast<std::size_t>(row * width + j)] =
@@ -341,18 +342,10 @@ std::vector<HostArray> sectile::moeDownReference(const Invocation &call,
   return with_arithmetic(call.dtype("y"), arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const ExpertProducts products(numbers, call, in, "h", arithmetic);
-    const auto weights = numbers.load(in[4]), bias = numbers.load(in[5]),
-               addend = numbers.load(in[6]);
+    const auto weights = numbers.load(in[4]), addend = numbers.load(in[6]);
     std::vector<Number> parts(static_cast<std::size_t>(m * n));
     forRows(in[2], m, [&](std::int64_t expert, std::int64_t row) {
-      const auto sums = rowOf(parts, row, n);
-      products.addTo(sums, row, expert);
-      for (std::int64_t j = 0; j < n; ++j) {
-        Number &sum = sums[static_cast<std::size_t>(j)];
-        sum = numbers.store(sum);
-        if (!bias.empty())
-          sum = numbers.store(sum + bias[static_cast<std::size_t>(expert * n + j)]);
-      }
+      std::ranges::copy(products.of(row, expert), rowOf(parts, row, n).begin());
     });
     return outputsOf(
         call, numbers,

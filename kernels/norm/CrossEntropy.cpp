@@ -124,11 +124,6 @@ Kernel crossEntropyBackward{
       dlogits.tile(m, n).store(row, block, where(expand(target != ignored, 1), result, 0.0f));
     }};
 
-// Of all rows, or one number.
-std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options) {
-  return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
-}
-
 // A class, or now and then a target to ignore.
 void sampleTargets(const Invocation &call, HostArray &array, std::mt19937_64 &random) {
   const std::int64_t classes = std::max<std::int64_t>(call.extent("V"), 1);
@@ -148,26 +143,15 @@ void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 
 void check(const Invocation &call) {
   if (call.extent("V") == 0 && elementCount(call.leading) != 0)
     refuse(call, "there are targets, but the logits have no classes");
-  const double smoothing = call.options.number("label_smoothing");
-  if (smoothing < 0 || smoothing > 1)
-    refuse(call, "option 'label_smoothing' is from 0 to 1");
+  checkSmoothing(call);
 }
 
 // The arguments after the inputs that both kernels have are `own`.
 void fill(KernelSpec &spec, std::int64_t longest, const std::vector<ArgumentRow> &own) {
   spec.add_arguments({{"logits: [..., V] f32|f16|bf16", "any number of rows, of any length"},
-                      {"targets: [...] i64|i32",
-                       "the class of each row; another number than a class or ignore_index is an "
-                       "error (an assertion's)",
-                       {.sample = sampleTargets}}});
+                      targetsArgument("...")});
   spec.add_arguments(own);
-  spec.add_options(
-      {{"reduction: mean|sum|none = mean",
-        "of the rows' losses; the mean is over targets that are not ignored"},
-       {"ignore_index: integer = -100 e.g. 3, -1", "a target that gives no loss and no gradient"},
-       {"label_smoothing: number = 0 e.g. 0.1",
-        "from 0 to 1: the part of a label that all classes share evenly"},
-       {"lse_square: number = 0 e.g. 0.01", "times lse^2 is added to a row's loss"}});
+  spec.add_options(lossOptions());
   configureRows(spec, "V", longest);
   spec.spaces.front().part = spec.name;
   spec.typical = {{"...", 4096}, {"V", 32768}};
@@ -189,12 +173,41 @@ template <class Function> void forTypes(const Invocation &call, Function &&funct
   });
 }
 
-CrossEntropyValues valuesOf(const OptionValues &options) {
+} // namespace
+
+ArgumentRow sectile::targetsArgument(const std::string &axes) {
+  return {"targets: [" + axes + "] i64|i32",
+          "the class of each row; another number than a class or ignore_index is an error (an "
+          "assertion's)",
+          {.sample = sampleTargets}};
+}
+
+std::vector<OptionRow> sectile::lossOptions() {
+  return {
+      {"reduction: mean|sum|none = mean",
+       "of all losses; the mean is over targets that are not ignored"},
+      {"ignore_index: integer = -100 e.g. 3, -1", "a target that gives no loss and no gradient"},
+      {"label_smoothing: number = 0 e.g. 0.1",
+       "from 0 to 1: the part of a label that all classes share evenly"},
+      {"lse_square: number = 0 e.g. 0.01", "times lse^2 is added to each loss"}};
+}
+
+void sectile::checkSmoothing(const Invocation &call) {
+  if (const double smoothing = call.options.number("label_smoothing");
+      !(smoothing >= 0 && smoothing <= 1))
+    refuse(call, "option 'label_smoothing' is ", call.options.choice("label_smoothing"),
+           ", but must be from 0 to 1");
+}
+
+std::vector<std::string> sectile::reduced(std::vector<std::string> axes,
+                                          const OptionValues &options) {
+  return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
+}
+
+CrossEntropyValues sectile::lossValues(const OptionValues &options) {
   return {options.integer("ignore_index"), options.number("label_smoothing"),
           options.number("lse_square"), options.choice("reduction")};
 }
-
-} // namespace
 
 KernelSpec sectile::crossEntropySpec() {
   KernelSpec spec;
@@ -219,7 +232,7 @@ KernelSpec sectile::crossEntropySpec() {
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    auto result = crossEntropyReference(in[0], in[1], valuesOf(call.options), arithmetic);
+    auto result = crossEntropyReference(in[0], in[1], lossValues(call.options), arithmetic);
     return std::vector{result.loss, result.lse};
   };
   spec.apply = [](Use &use) {
@@ -257,7 +270,7 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     return std::vector{crossEntropyBackwardReference(in[0], in[1], in[2], in[3],
-                                                     valuesOf(call.options), arithmetic)};
+                                                     lossValues(call.options), arithmetic)};
   };
   spec.apply = [](Use &use) {
     const std::int64_t classes = use.extent("V"), rows = use.extent("...");

@@ -15,7 +15,6 @@
 #include "kernels/matmul/ReferenceProducts.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Losses.h"
-#include "kernels/norm/NormReferences.h"
 #include "kernels/references/Sample.h"
 #include <algorithm>
 #include <charconv>
@@ -172,10 +171,6 @@ std::int64_t chunkFor(const Invocation &call) {
   return std::clamp<std::int64_t>(bytes / row / step * step, step, 1 << 20);
 }
 
-std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options) {
-  return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
-}
-
 // An argument, whatever its elements are.
 AnyTensor matrixOf(const Use &use, const char *name) {
   AnyTensor result;
@@ -257,10 +252,7 @@ void check(const Invocation &call) {
     refuse(call, "there are targets, but w has no classes");
   if (call.extent("N") == 0 && call.options.flag("gradients"))
     refuse(call, "there are no rows, so that dw would not be written; use gradients=false");
-  const double smoothing = call.options.number("label_smoothing");
-  if (!(smoothing >= 0 && smoothing <= 1))
-    refuse(call, "option 'label_smoothing' is ", call.options.choice("label_smoothing"),
-           ", but must be from 0 to 1");
+  checkSmoothing(call);
   if (!(call.options.number("softcap") >= 0))
     refuse(call, "option 'softcap' is ", call.options.choice("softcap"),
            ", but must be at least 0");
@@ -271,9 +263,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const std::int64_t n = call.extent("N"), v = call.extent("V"), h = call.extent("H");
   const double cap = call.options.number("softcap"), scale = call.options.number("scale");
   const std::string &reduction = call.options.choice("reduction");
-  const CrossEntropyValues values{call.options.integer("ignore_index"),
-                                  call.options.number("label_smoothing"),
-                                  call.options.number("lse_square"), reduction};
+  const CrossEntropyValues values = lossValues(call.options);
   return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto x = loadOperand(numbers, call, in[0], arithmetic),
@@ -321,10 +311,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
           dw[static_cast<std::size_t>(j * h + p)] += gradient[static_cast<std::size_t>(i * v + j)] *
                                                      x[static_cast<std::size_t>(i * h + p)];
     }
-    const bool isWide = call.options.choice("accumulate") == "f32";
-    return std::vector{result.loss, result.lse, HostArray(numbers.statistics, {n}, logprob),
-                       numbers.pack(numbers.result, {n, h}, dx),
-                       numbers.pack(isWide ? numbers.statistics : numbers.result, {v, h}, dw)};
+    return outputsOf(call, numbers, result.loss, result.lse, logprob, dx, dw);
   });
 }
 
@@ -334,23 +321,13 @@ KernelSpec sectile::linearCrossEntropySpec() {
   KernelSpec spec;
   spec.name = "linear_cross_entropy";
   spec.summary = "cross entropy of x w^T and its gradients, without the logits in memory";
-  const auto classes = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
-    const auto count = static_cast<std::uint64_t>(std::max<std::int64_t>(call.extent("V"), 1));
-    fillDrawn(array, [&] {
-      return random() % 8 ? static_cast<double>(random() % count)
-                          : static_cast<double>(call.options.integer("ignore_index"));
-    });
-  };
   const auto ofWeights = [](const Invocation &call) {
     return call.options.choice("accumulate") == "f32" ? DType::float32 : call.dtype("w");
   };
   spec.add_arguments(
       {{"x: [N, H] f16|bf16|f32", "of each token"},
        {"w: [V, H] like x", "of each class", {.sample = sampleNormal(0.2)}},
-       {"targets: [N] i64|i32",
-        "the class of each token; another number than a class or ignore_index is an error (an "
-        "assertion's)",
-        {.sample = classes}},
+       targetsArgument("N"),
        {"dloss?: [N] f32",
         "of each token: its part of the gradients is multiplied by it; 1 if not given"},
        {"-> loss: [N] f32", "one number unless the reduction is none", {.stored = reduced}},
@@ -358,14 +335,9 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"-> logprob: [N] f32", "of each target; 0 where it is ignored"},
        {"-> dx: [N, H] like x with gradients", "gradient of x"},
        {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}}});
+  spec.add_options(lossOptions());
   spec.add_options(
-      {{"reduction: mean|sum|none = mean",
-        "of the tokens' losses; the mean is over targets that are not ignored"},
-       {"ignore_index: integer = -100 e.g. 3, -1", "a target that gives no loss and no gradient"},
-       {"label_smoothing: number = 0 e.g. 0.1",
-        "from 0 to 1: the part of a label that all classes share evenly"},
-       {"lse_square: number = 0 e.g. 0.01", "times lse^2 is added to a token's loss"},
-       {"softcap: number = 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
+      {{"softcap: number = 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
        {"scale: number = 1 e.g. 0.5", "of the logits"},
        {"gradients: flag = true", "dx and dw are wanted"},
        {"accumulate: f32|same = f32", "dw's dtype, in which chunks are added; same is w's"},

@@ -1,7 +1,8 @@
 // Losses of rows as one number, and each row's share in a mean, for the kernels whose losses are
 // cross entropies.
 #pragma once
-#include <sectile/sectile.h>
+#include "kernels/calls/Use.h"
+#include "kernels/norm/NormReferences.h"
 
 namespace sectile {
 
@@ -81,6 +82,14 @@ inline const Kernel crossEntropyShare{
       launch_dependents(); // the gradients' programs load logits meanwhile
       store(a.share.ptr(), 1.0f / countedTargets(a.targets, a.ignore_index, config));
     }};
+
+// What their descriptions share.
+ArgumentRow targetsArgument(const std::string &axes);
+std::vector<OptionRow> lossOptions();
+void checkSmoothing(const Invocation &call);
+// Of all rows, or one number.
+std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options);
+CrossEntropyValues lossValues(const OptionValues &options);
 
 // Calls f(Target{}) with the type of the targets.
 template <class F> void forTargets(const Invocation &call, F &&f) {

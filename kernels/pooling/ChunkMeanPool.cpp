@@ -127,13 +127,6 @@ void derive(Invocation &call) {
   call.extents["C"] = chunks;
 }
 
-void check(const Invocation &call) {
-  if (call.has("cu_seqlens") && call.extent("B") != 1)
-    refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
-  if (call.has("cu_seqlens") && call.extent("N") == 1 && call.extent("T") != 0)
-    refuse(call, "x has positions, but there is no sequence");
-}
-
 void contents(const Invocation &call, std::span<const HostArray> inputs) {
   if (!call.has("cu_seqlens"))
     return;
@@ -146,11 +139,6 @@ void contents(const Invocation &call, std::span<const HostArray> inputs) {
     refuse(call, "the sequences have ", chunks, " chunks, but there is room for ",
            call.extent("C"));
 }
-
-const ArgumentRow bounds{"cu_seqlens?: [N] i32",
-                         "packed sequences (B is 1): sequence s is positions cu_seqlens[s] to "
-                         "cu_seqlens[s + 1] - 1; from 0 to T, never falling",
-                         {.sample = sampleBoundaries("T")}};
 
 const std::vector<OptionRow> options = {
     {"chunk: integer = 64 e.g. 16, 37",
@@ -199,7 +187,7 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   spec.summary = "y = the mean of each chunk of positions of x";
   spec.add_arguments(
       {{"x: [B, T, H, D] f32|f16|bf16", "H heads of width D at each position"},
-       bounds,
+       packedArgument("N"),
        {"-> y: [B, C, H, D] like x", "summed in f32; C is T / chunk rounded up. With cu_seqlens "
                                      "the chunks of all sequences in order, then rows of 0"}});
   spec.add_options(options);
@@ -207,7 +195,7 @@ KernelSpec sectile::chunkMeanPoolSpec() {
   spec.typical = {{"B", 1}, {"T", 32768}, {"H", 16}, {"D", 128}, {"N", 9}};
   spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 4}};
   spec.check = [](const Invocation &call) {
-    check(call);
+    checkPacked(call, "N");
     if (!call.has("cu_seqlens") && call.options.given("chunks"))
       refuse(call, "option 'chunks' goes with cu_seqlens");
   };
@@ -231,7 +219,7 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   spec.summary = "dx = dy of each position's chunk / the positions of that chunk";
   spec.add_arguments(
       {{"x: [B, T, H, D] f32|f16|bf16", "the forward kernel's; only its shape matters"},
-       bounds,
+       packedArgument("N"),
        {"dy: [B, C, H, D] like x", "gradient of y"},
        {"-> dx: [B, T, H, D] like x", "gradient of x"}});
   spec.add_options({options[0]});
@@ -240,7 +228,7 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   spec.small = {{"B", 1}, {"T", 150}, {"H", 2}, {"D", 24}, {"N", 2}};
   spec.follow = derive;
   spec.check = [](const Invocation &call) {
-    check(call);
+    checkPacked(call, "N");
     const std::int64_t chunk = call.options.integer("chunk");
     if (chunk < 1)
       refuse(call, "option 'chunk' is at least 1");

@@ -12,6 +12,7 @@
 // in dy may reach the rows of dtable beside its own.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
+#include "kernels/norm/Eps.h"
 #include "kernels/position/Angles.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
@@ -328,8 +329,7 @@ KernelSpec absoluteSpec(const std::string &rows, const std::string &doc, bool ta
     spec.small["P"] = 14;
   }
   spec.check = [](const Invocation &call) {
-    if (call.options.number("eps") < 0)
-      refuse(call, "option 'eps' cannot be negative");
+    checkEps(call);
     if (absoluteOptions(call).theta < 1)
       refuse(call, "option 'theta' must be at least 1");
     if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
@@ -435,14 +435,9 @@ KernelSpec backwardSpec(bool table) {
         if (!call.has(name))
           refuse(call, "the input '", name, "' is missing; w needs it");
   };
-  spec.reference = [table](const Invocation &call, std::span<const HostArray> inputs,
-                           Arithmetic arithmetic) {
-    auto input = [&](const char *name) { return inputs[call.index(name)]; };
-    auto result = addPositionsBackwardReference(
-        input("x"), table ? inputs[1] : HostArray(), input("positions"), input("w"), input("mean"),
-        input("rstd"), inputs[0], absoluteOptions(call), arithmetic);
-    return table ? std::vector{result.dx, result.dtable, result.dw, result.db}
-                 : std::vector{result.dx, result.dw, result.db};
+  spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
+                      Arithmetic arithmetic) {
+    return addPositionsBackwardReference(call, inputs, absoluteOptions(call), arithmetic);
   };
   spec.spaces.front().part = "add_positions_backward";
   spec.apply = [table](Use &use) {

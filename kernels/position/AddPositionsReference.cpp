@@ -77,37 +77,35 @@ LayerNormResult sectile::addPositionsReference(const HostArray &x, const HostArr
   return layerNormReference(sum, w, b, options.eps, arithmetic);
 }
 
-AddPositionsGradients sectile::addPositionsBackwardReference(
-    const HostArray &x, const HostArray &table, const HostArray &positions, const HostArray &w,
-    const HostArray &mean, const HostArray &rstd, const HostArray &dy,
-    const AddPositionsOptions &options, Arithmetic arithmetic) {
-  AddPositionsGradients result;
-  HostArray dSum = dy;
+std::vector<HostArray> sectile::addPositionsBackwardReference(const Invocation &call,
+                                                              std::span<const HostArray> inputs,
+                                                              const AddPositionsOptions &options,
+                                                              Arithmetic arithmetic) {
+  const auto input = [&](const char *name) { return inputs[call.index(name)]; };
+  const bool hasTable = call.extents.contains("P");
+  const HostArray table = hasTable ? input("table") : HostArray(), positions = input("positions"),
+                  w = input("w"), dy = input("dy");
+  NormBackwardResult ofSum{dy, {}, {}};
   if (isThere(w)) {
-    const NormBackwardResult ofNorm =
-        normBackwardReference(sumReference(x, table, positions, options, arithmetic), w, &mean,
-                              rstd, dy, nullptr, arithmetic);
-    dSum = ofNorm.dx;
-    result.dw = ofNorm.dw;
-    result.db = ofNorm.db;
+    const HostArray mean = input("mean");
+    ofSum = normBackwardReference(sumReference(input("x"), table, positions, options, arithmetic),
+                                  w, &mean, input("rstd"), dy, nullptr, arithmetic);
   }
   return with_arithmetic(dy.dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     const auto sums = sumsOf(numbers, options, positions, table, dy.shape);
     const std::int64_t width = sums.width, tokens = dy.shape[0] * sums.length;
-    auto dz = numbers.load(dSum);
-    if (isThere(table)) {
-      std::vector<Number> dtable(sums.table.size());
-      for (std::int64_t token = 0; token < tokens; ++token)
-        if (const std::int64_t p = sums.position(token); sums.inTable(p))
-          for (std::int64_t column = 0; column < width; ++column)
-            dtable[static_cast<std::size_t>(p * width + column)] +=
-                dz[static_cast<std::size_t>(token * width + column)];
-      result.dtable = numbers.pack(numbers.result, table.shape, dtable);
-    }
+    auto dz = numbers.load(ofSum.dx);
+    std::vector<Number> dtable(sums.table.size());
+    for (std::int64_t token = 0; token < tokens && hasTable; ++token)
+      if (const std::int64_t p = sums.position(token); sums.inTable(p))
+        for (std::int64_t column = 0; column < width; ++column)
+          dtable[static_cast<std::size_t>(p * width + column)] +=
+              dz[static_cast<std::size_t>(token * width + column)];
     for (Number &value : dz)
       value *= static_cast<Number>(options.scale);
-    result.dx = numbers.pack(numbers.result, dy.shape, dz);
-    return result;
+    if (hasTable)
+      return outputsOf(call, numbers, dz, dtable, ofSum.dw, ofSum.db);
+    return outputsOf(call, numbers, dz, ofSum.dw, ofSum.db);
   });
 }

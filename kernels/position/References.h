@@ -1,6 +1,7 @@
 // What the kernels of this family must compute, done plainly on the host.
 #pragma once
 #include "kernels/references/References.h"
+#include <sectile/kernel_spec.h>
 #include <span>
 
 namespace sectile {
@@ -52,16 +53,11 @@ LayerNormResult addPositionsReference(const HostArray &x, const HostArray &table
                                       const HostArray &positions, const HostArray &w,
                                       const HostArray &b, const AddPositionsOptions &options,
                                       Arithmetic arithmetic);
-struct AddPositionsGradients {
-  HostArray dx, dtable, dw, db; // those that there are
-};
-// x, mean and rstd only with w.
-AddPositionsGradients addPositionsBackwardReference(const HostArray &x, const HostArray &table,
-                                                    const HostArray &positions, const HostArray &w,
-                                                    const HostArray &mean, const HostArray &rstd,
-                                                    const HostArray &dy,
-                                                    const AddPositionsOptions &options,
-                                                    Arithmetic arithmetic);
+// Of a call of add_positions_backward or sinusoidal_backward, as KernelSpec::reference.
+std::vector<HostArray> addPositionsBackwardReference(const Invocation &call,
+                                                     std::span<const HostArray> inputs,
+                                                     const AddPositionsOptions &options,
+                                                     Arithmetic arithmetic);
 
 // inputs: q, k, v. Gives o and rem [B, Hq, Sq].
 std::vector<HostArray> stickBreakingReference(std::span<const HostArray> inputs, double scale,

@@ -113,10 +113,7 @@ Kernel steps{
     }};
 
 KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
-  KernelSpec spec;
-  spec.name = name;
-  spec.summary = summary;
-  spec.add_arguments(commonInputs(cell));
+  KernelSpec spec = commonSpec(cell, name, summary, "recurrent_steps");
   spec.add_arguments(
       {{"-> y: [T, B, Y] like x",
         "the states; Y is H, or 2 H with the backward direction's behind",
@@ -130,20 +127,14 @@ KernelSpec cellSpec(Cell cell, const char *name, const char *summary) {
         cell == lstmCell  ? "for the backward kernel: i, f, g, o and c, R = 5 H"
         : cell == gruCell ? "for the backward kernel: r, z, n and what r multiplies, R = 4 H"
                           : "for the backward kernel: the states, R = H"}});
-  spec.add_options(commonOptions(cell));
-  spec.config = commonConfig();
-  commonExtents(spec, cell);
   spec.derive = [cell](Invocation &call) {
     call.extents["Y"] = directionsOf(call) * call.extent("H");
     call.extents["R"] = slotsOf(cell) * call.extent("H");
   };
-  spec.check = [cell](const Invocation &call) { checkCommon(call, cell); };
   spec.reference = [cell](const Invocation &call, std::span<const HostArray> inputs,
                           Arithmetic arithmetic) {
     return cellReference(call, cellOf(call, cell), inputs, arithmetic);
   };
-  spec.defaults = defaultsOf;
-  spec.spaces = spacesOf("recurrent_steps");
   spec.apply = [cell](Use &use) {
     const Invocation &call = use.call;
     const std::int64_t directions = directionsOf(call), b = call.extent("B"), h = call.extent("H"),
@@ -192,64 +183,13 @@ cells::timeFirst() {
   };
 }
 
-std::vector<ArgumentRow> cells::commonInputs(Cell cell) {
-  std::vector<ArgumentRow> arguments = {
-      {"x: [T, B, I] f32|f16|bf16",
-       "the inputs; [B, T, I] with batch_first",
-       {.stored = timeFirst()}},
-      {"w_ih: [..., G, I] like x",
-       cell == lstmCell  ? "[4 H, I] for the gates i, f, g, o; [2, 4 H, I] for two directions"
-       : cell == gruCell ? "[3 H, I] for the gates r, z, n; [2, 3 H, I] for two directions"
-                         : "[H, I]; [2, H, I] for two directions",
-       {.sample = spread("I")}},
-      {"w_hh: [..., G, H] like x", "the same for the state", {.sample = spread("H")}},
-      {"b_ih?: [..., G] like x", "added to what w_ih gives"},
-      {"b_hh?: [..., G] like x", "added to what w_hh gives"},
-      {"h0?: [..., B, H] like x", "the state before each direction's first step; 0 if left out"}};
-  if (cell == lstmCell)
-    arguments.push_back({"c0?: [..., B, H] like x",
-                         "the cell state before each direction's first step; 0 if left out"});
-  return arguments;
-}
-
-std::vector<OptionRow> cells::commonOptions(Cell cell) {
-  std::vector<OptionRow> options = {{"batch_first: flag = false", "x and y have B before T"}};
-  if (cell == tanhCell)
-    options.push_back({"nonlinearity: tanh|relu = tanh", "what makes the state of the sum"});
-  return options;
-}
-
-std::vector<ConfigSpec> cells::commonConfig() {
-  return {
-      {"b", "rows of the batch of one program of a step"},
-      {"h", "columns of the state of one program; where they are all, one launch does all steps"},
-      {"k", "depth of one product"},
-      {"warps", "warps of one program"}};
-}
-
-void cells::commonExtents(KernelSpec &spec, Cell cell) {
-  spec.batch = {"B", "T"}; // "..." are directions
-  spec.typical = {{"T", 512}, {"B", 64}, {"I", 512}, {"H", 512}, {"...", 1}};
-  spec.small = {{"T", 5}, {"B", 3}, {"I", 12}, {"H", 20}, {"...", 2}};
-  spec.follow = [cell](Invocation &call) { call.extents["G"] = gatesOf(cell) * call.extent("H"); };
-}
-
-void cells::checkCommon(const Invocation &call, Cell cell) {
-  if (call.leading.size() > 1 || directionsOf(call) < 1 || directionsOf(call) > 2)
-    refuse(call, "w_ih has one leading axis at most, of 1 or 2 directions, but is ",
-           toString(call.tensor("w_ih").shape));
-  if (call.extent("G") != gatesOf(cell) * call.extent("H"))
-    refuse(call, "w_ih and w_hh have ", call.extent("G"), " rows, but ", gatesOf(cell), " H are ",
-           gatesOf(cell) * call.extent("H"));
-}
-
 int cells::cellOf(const Invocation &call, Cell cell) {
   if (cell == tanhCell && call.options.choice("nonlinearity") == "relu")
     return reluCell;
   return cell;
 }
 
-Config cells::defaultsOf(const Invocation &call, const std::string &) {
+static Config defaultsOf(const Invocation &call, const std::string &) {
   const bool wide = call.dtype("x") == DType::float32;
   const std::int64_t whole = std::clamp<std::int64_t>(powerAtLeast(call.extent("H")), 16, 128);
   // Beyond that steps are launches of their own, of more and smaller programs.
@@ -257,20 +197,61 @@ Config cells::defaultsOf(const Invocation &call, const std::string &) {
   return {{"b", 16}, {"h", fits ? whole : 32}, {"k", wide ? 16 : 32}, {"warps", 4}};
 }
 
-std::vector<SearchSpace> cells::spacesOf(const char *part) {
-  return {{.part = part,
-           .axes = {{"b", {16, 32, 64}},
-                    {"h", {16, 32, 64, 128}},
-                    {"k", {16, 32, 64}},
-                    {"warps", {2, 4, 8}}},
-           // One step is not to be compared with all of them.
-           .where = [](const Invocation &call, const std::string &target, const Config &config) {
-             const std::int64_t h = call.extent("H"),
-                                sums = config.at("b") * config.at("h") /
-                                       (config.at("warps") * warpSize(target));
-             const bool whole = config.at("h") >= h, wanted = defaultsOf(call, target).at("h") >= h;
-             return whole == wanted && sums >= 1 && sums <= 32;
-           }}};
+KernelSpec cells::commonSpec(Cell cell, const char *name, const char *summary, const char *part) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.add_arguments(
+      {{"x: [T, B, I] f32|f16|bf16",
+        "the inputs; [B, T, I] with batch_first",
+        {.stored = timeFirst()}},
+       {"w_ih: [..., G, I] like x",
+        cell == lstmCell  ? "[4 H, I] for the gates i, f, g, o; [2, 4 H, I] for two directions"
+        : cell == gruCell ? "[3 H, I] for the gates r, z, n; [2, 3 H, I] for two directions"
+                          : "[H, I]; [2, H, I] for two directions",
+        {.sample = spread("I")}},
+       {"w_hh: [..., G, H] like x", "the same for the state", {.sample = spread("H")}},
+       {"b_ih?: [..., G] like x", "added to what w_ih gives"},
+       {"b_hh?: [..., G] like x", "added to what w_hh gives"},
+       {"h0?: [..., B, H] like x", "the state before each direction's first step; 0 if left out"}});
+  if (cell == lstmCell)
+    spec.add_arguments({{"c0?: [..., B, H] like x",
+                         "the cell state before each direction's first step; 0 if left out"}});
+  spec.add_options({{"batch_first: flag = false", "x and y have B before T"}});
+  if (cell == tanhCell)
+    spec.add_options({{"nonlinearity: tanh|relu = tanh", "what makes the state of the sum"}});
+  spec.config = {
+      {"b", "rows of the batch of one program of a step"},
+      {"h", "columns of the state of one program; where they are all, one launch does all steps"},
+      {"k", "depth of one product"},
+      {"warps", "warps of one program"}};
+  spec.batch = {"B", "T"}; // "..." are directions
+  spec.typical = {{"T", 512}, {"B", 64}, {"I", 512}, {"H", 512}, {"...", 1}};
+  spec.small = {{"T", 5}, {"B", 3}, {"I", 12}, {"H", 20}, {"...", 2}};
+  spec.follow = [cell](Invocation &call) { call.extents["G"] = gatesOf(cell) * call.extent("H"); };
+  spec.check = [cell](const Invocation &call) {
+    if (call.leading.size() > 1 || directionsOf(call) < 1 || directionsOf(call) > 2)
+      refuse(call, "w_ih has one leading axis at most, of 1 or 2 directions, but is ",
+             toString(call.tensor("w_ih").shape));
+    if (call.extent("G") != gatesOf(cell) * call.extent("H"))
+      refuse(call, "w_ih and w_hh have ", call.extent("G"), " rows, but ", gatesOf(cell), " H are ",
+             gatesOf(cell) * call.extent("H"));
+  };
+  spec.defaults = defaultsOf;
+  spec.spaces = {
+      {.part = part,
+       .axes = {{"b", {16, 32, 64}},
+                {"h", {16, 32, 64, 128}},
+                {"k", {16, 32, 64}},
+                {"warps", {2, 4, 8}}},
+       // One step is not to be compared with all of them.
+       .where = [](const Invocation &call, const std::string &target, const Config &config) {
+         const std::int64_t h = call.extent("H"), sums = config.at("b") * config.at("h") /
+                                                         (config.at("warps") * warpSize(target));
+         const bool whole = config.at("h") >= h, wanted = defaultsOf(call, target).at("h") >= h;
+         return whole == wanted && sums >= 1 && sums <= 32;
+       }}};
+  return spec;
 }
 
 KernelSpec sectile::rnnSpec() {

@@ -115,16 +115,11 @@ void products(Use &use, Tensor<T, 4> a, const Tensor<T, 3> &b, Tensor<Out, 4> ou
       a, b, out, chosen);
 }
 
-// What the specifications have in common. `cell` is as the kernel's name says; see cellOf.
-std::vector<ArgumentRow> commonInputs(Cell cell);
-std::vector<OptionRow> commonOptions(Cell cell);
-std::vector<ConfigSpec> commonConfig();
+// What the descriptions have in common, with the forward kernel's inputs; `part` is the launch that
+// is tuned. `cell` is as the kernel's name says; see cellOf.
+KernelSpec commonSpec(Cell cell, const char *name, const char *summary, const char *part);
 std::function<std::vector<std::string>(std::vector<std::string>, const OptionValues &)> timeFirst();
-void commonExtents(KernelSpec &spec, Cell cell);
-void checkCommon(const Invocation &call, Cell cell);
 // With the option of rnn.
 int cellOf(const Invocation &call, Cell cell);
-Config defaultsOf(const Invocation &call, const std::string &target);
-std::vector<SearchSpace> spacesOf(const char *part);
 
 } // namespace sectile::cells

@@ -157,7 +157,6 @@ Kernel biasGradients{
     }};
 
 void addArguments(KernelSpec &spec, Cell cell) {
-  spec.add_arguments(commonInputs(cell));
   std::vector<std::string> inputs;
   for (const ArgumentSpec &input : spec.arguments)
     inputs.push_back(input.name);
@@ -219,20 +218,15 @@ template <class T> void applyBackward(Use &use, Cell cell) {
 }
 
 KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
-  KernelSpec spec;
-  spec.name = name;
-  spec.summary = summary;
+  KernelSpec spec = commonSpec(cell, name, summary, "recurrent_backward_steps");
   addArguments(spec, cell);
-  spec.add_options(commonOptions(cell));
-  spec.config = commonConfig();
-  commonExtents(spec, cell);
   spec.follow = [common = spec.follow, cell](Invocation &call) {
     common(call);
     call.extents["Y"] = call.extent("...") * call.extent("H");
     call.extents["R"] = slotsOf(cell) * call.extent("H");
   };
-  spec.check = [cell](const Invocation &call) {
-    checkCommon(call, cell);
+  spec.check = [common = spec.check, cell](const Invocation &call) {
+    common(call);
     if (call.extent("Y") != directionsOf(call) * call.extent("H"))
       refuse(call, "y has ", call.extent("Y"), " columns, but the weights make ",
              directionsOf(call) * call.extent("H"));
@@ -245,8 +239,6 @@ KernelSpec backwardSpec(Cell cell, const char *name, const char *summary) {
     return cellBackwardReference(call, cellOf(call, cell), inputs, arithmetic);
   };
   spec.factor = 3;
-  spec.defaults = defaultsOf;
-  spec.spaces = spacesOf("recurrent_backward_steps");
   spec.apply = [cell](Use &use) {
     for_dtype<half, bfloat16, float>(use.call.dtype("x"),
                                      [&]<class T>(T) { applyBackward<T>(use, cell); });

@@ -278,13 +278,7 @@ std::int64_t delta::stateColumns(const Invocation &call, std::int64_t most,
 
 static void checkSequences(const Invocation &call) {
   checkSteps(call);
-  const bool isPacked = call.has("cu_seqlens");
-  if (isPacked && call.extent("B") != 1)
-    refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
-  if (isPacked && call.extent("N1") < 1)
-    refuse(call, "cu_seqlens has one element more than there are sequences, so at least one");
-  if (isPacked && call.extent("N1") == 1 && call.extent("T") != 0)
-    refuse(call, "q has steps, but there is no sequence");
+  checkPacked(call, "N1");
   if (call.extent("N") != sequences(call))
     refuse(call, "there are ", call.extent("N"), " states, but ", sequences(call), " sequences");
   for (const char *option : {"beta_sigmoid", "allow_negative"})
@@ -336,12 +330,12 @@ KernelSpec sectile::deltaRuleSpec() {
   spec.name = "delta_rule";
   spec.summary = "the gated delta rule, Mamba-2 or gated linear attention, by chunks: "
                  "S = e^g S, u = beta (v - S^T k), S = S + k u^T at each step, o = scale S^T q";
-  spec.add_arguments(inputs({}));
+  spec.add_arguments(inputs(DeltaForm{}));
   spec.add_arguments({{"-> o: [B, T, Hv, V] like q", "of the state after the step"},
                       {"-> final_state: [N, Hv, K, V] f32",
                        "the state after each sequence",
                        {.stored = storedStates}}});
-  spec.add_options(delta::options({}));
+  spec.add_options(delta::options(DeltaForm{}));
   completeSpec(spec, "delta_rule_states", "delta_rule_outputs");
   spec.reference = deltaRuleReference;
   spec.factor = 3; // by chunks more numbers are rounded than step by step

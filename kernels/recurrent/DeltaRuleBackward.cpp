@@ -364,8 +364,8 @@ KernelSpec sectile::deltaRuleBackwardSpec() {
   KernelSpec spec;
   spec.name = "delta_rule_backward";
   spec.summary = "gradients of delta_rule";
-  spec.add_arguments(inputs({}));
-  spec.add_options(delta::options({}));
+  spec.add_arguments(inputs(DeltaForm{}));
+  spec.add_options(delta::options(DeltaForm{}));
   completeGradients(spec,
                     {"q", "k", "v", "beta", "g", "A_log", "dt_bias", "D", "z", "initial_state"});
   spec.defaults = [](const Invocation &call, const std::string &target) {

@@ -3,6 +3,7 @@
 #include "kernels/recurrent/DeltaSpec.h"
 #include "kernels/calls/Use.h"
 #include "kernels/references/Sample.h"
+#include "kernels/registry/Contents.h"
 #include <cmath>
 
 using namespace sectile;
@@ -86,10 +87,7 @@ std::vector<ArgumentRow> delta::inputs(const DeltaForm &form) {
     add({{"initial_state?: [N, Hv, K, V] f32",
           "the state before each sequence; zeros if left out",
           {.stored = storedStates}},
-         {"cu_seqlens?: [N1] i32",
-          "packed sequences (B is 1): sequence s is steps cu_seqlens[s] to cu_seqlens[s + 1] - 1; "
-          "from 0 to T, never falling",
-          {.sample = sampleBoundaries("T")}}});
+         packedArgument("N1")});
   return rows;
 }
 

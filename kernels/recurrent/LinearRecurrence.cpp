@@ -85,45 +85,40 @@ void sampleLogs(const Invocation &, HostArray &logs, std::mt19937_64 &random) {
 
 } // namespace
 
-std::vector<ArgumentRow> recurrence::commonInputs() {
-  return {
-      {"q: [B, H, T, Dk] f16|bf16|f32", "queries; Dk is at most 256"},
-      {"k: [B, H, T, Dk] like q", "keys"},
-      {"v: [B, H, T, Dv] like q", "values"},
-      {"g?: [B, H, T] f32",
-       "logarithm of each step's decay; -inf forgets all",
-       {.sample = sampleLogs}},
-      {"gk?: [B, H, T, Dk] f32",
-       "the same for each channel of the keys; added to g",
-       {.sample = sampleLogs}},
-      {"initial_state?: [B, H, Dk, Dv] f32", "the state before the first step; zeros if left out"},
+KernelSpec recurrence::commonSpec(const char *name, const char *summary) {
+  KernelSpec spec;
+  spec.name = name;
+  spec.summary = summary;
+  spec.add_arguments({{"q: [B, H, T, Dk] f16|bf16|f32", "queries; Dk is at most 256"},
+                      {"k: [B, H, T, Dk] like q", "keys"},
+                      {"v: [B, H, T, Dv] like q", "values"},
+                      {"g?: [B, H, T] f32",
+                       "logarithm of each step's decay; -inf forgets all",
+                       {.sample = sampleLogs}},
+                      {"gk?: [B, H, T, Dk] f32",
+                       "the same for each channel of the keys; added to g",
+                       {.sample = sampleLogs}},
+                      {"initial_state?: [B, H, Dk, Dv] f32",
+                       "the state before the first step; zeros if left out"}});
+  spec.add_options({{"scale: number e.g. 0.7", "of the queries; 1/sqrt(Dk) if not given"},
+                    {"reverse: flag = false", "from the last step to the first"}});
+  spec.typical = {{"B", 4}, {"H", 16}, {"T", 4096}, {"Dk", 128}, {"Dv", 128}};
+  spec.small = {{"B", 2}, {"H", 2}, {"T", 40}, {"Dk", 24}, {"Dv", 20}};
+  spec.check = [](const Invocation &call) {
+    if (call.extent("Dk") > 256)
+      refuse(call, "Dk is ", call.extent("Dk"), ", but must be at most 256");
   };
-}
-
-std::vector<OptionRow> recurrence::commonOptions() {
-  return {{"scale: number e.g. 0.7", "of the queries; 1/sqrt(Dk) if not given"},
-          {"reverse: flag = false", "from the last step to the first"}};
-}
-
-void recurrence::checkCommon(const Invocation &call) {
-  if (call.extent("Dk") > 256)
-    refuse(call, "Dk is ", call.extent("Dk"), ", but must be at most 256");
+  return spec;
 }
 
 KernelSpec sectile::linearRecurrenceSpec() {
-  KernelSpec spec;
-  spec.name = "linear_recurrence";
-  spec.summary = "h = decay h + k v^T at each step, o = (scale q)^T h";
-  spec.add_arguments(commonInputs());
+  KernelSpec spec =
+      commonSpec("linear_recurrence", "h = decay h + k v^T at each step, o = (scale q)^T h");
   spec.add_arguments({{"-> o: [B, H, T, Dv] like q", "of the state after the step"}});
   spec.add_arguments({{"-> final_state: [B, H, Dk, Dv] f32", "the state after the last step"}});
-  spec.add_options(commonOptions());
   spec.config = {{"chunk", "steps of one chunk; 1 goes step by step"},
                  {"dv", "columns of v of one program"},
                  {"warps", "warps of one program"}};
-  spec.typical = {{"B", 4}, {"H", 16}, {"T", 4096}, {"Dk", 128}, {"Dv", 128}};
-  spec.small = {{"B", 2}, {"H", 2}, {"T", 40}, {"Dk", 24}, {"Dv", 20}};
-  spec.check = checkCommon;
   spec.reference = linearRecurrenceReference;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     const std::int64_t width = widthOf(call);

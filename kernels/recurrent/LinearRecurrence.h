@@ -187,9 +187,7 @@ inline ChunkConfig chunkConfig(const Use &use) {
   return config;
 }
 
-// What the specifications of both have in common.
-std::vector<ArgumentRow> commonInputs();
-std::vector<OptionRow> commonOptions();
-void checkCommon(const Invocation &call);
+// What the descriptions of both have in common, with the forward kernel's inputs.
+KernelSpec commonSpec(const char *name, const char *summary);
 
 } // namespace sectile::recurrence

@@ -154,21 +154,14 @@ Kernel gradients{
 } // namespace
 
 KernelSpec sectile::linearRecurrenceBackwardSpec() {
-  KernelSpec spec;
-  spec.name = "linear_recurrence_backward";
-  spec.summary = "gradients of linear_recurrence";
-  spec.add_arguments(commonInputs());
+  KernelSpec spec = commonSpec("linear_recurrence_backward", "gradients of linear_recurrence");
   spec.add_arguments(
       {{"do: [B, H, T, Dv] like q", "gradient of o"},
        {"dfinal_state?: [B, H, Dk, Dv] f32", "gradient of final_state; zeros if left out"}});
   spec.add_gradients({"q", "k", "v", "g", "gk", "initial_state"});
-  spec.add_options(commonOptions());
   spec.config = {{"chunk", "steps of one chunk"},
                  {"dv", "columns of v at once"},
                  {"warps", "warps of one program"}};
-  spec.typical = {{"B", 4}, {"H", 16}, {"T", 4096}, {"Dk", 128}, {"Dv", 128}};
-  spec.small = {{"B", 2}, {"H", 2}, {"T", 40}, {"Dk", 24}, {"Dv", 20}};
-  spec.check = checkCommon;
   spec.reference = linearRecurrenceBackwardReference;
   spec.factor = 3;
   spec.defaults = [](const Invocation &call, const std::string &target) {

@@ -1,10 +1,29 @@
 // Checks of integer inputs that several kernels have.
 #include "kernels/registry/Contents.h"
 #include "kernels/references/HostArray.h"
+#include "kernels/references/Sample.h"
 #include <map>
 #include <sectile/error.h>
 
 using namespace sectile;
+
+ArgumentRow sectile::packedArgument(const std::string &axis) {
+  return {"cu_seqlens?: [" + axis + "] i32",
+          "packed sequences (B is 1): sequence s is steps cu_seqlens[s] to cu_seqlens[s + 1] - 1; "
+          "from 0 to T, never falling",
+          {.sample = sampleBoundaries("T")}};
+}
+
+void sectile::checkPacked(const Invocation &call, const std::string &axis) {
+  if (!call.has("cu_seqlens"))
+    return;
+  if (call.extent("B") != 1)
+    refuse(call, "with cu_seqlens B must be 1, but is ", call.extent("B"));
+  if (call.extent(axis) < 1)
+    refuse(call, "cu_seqlens has one element more than there are sequences, but has none");
+  if (call.extent(axis) == 1 && call.extent("T") != 0)
+    refuse(call, call.kernel->arguments.front().name, " has steps, but there is no sequence");
+}
 
 void sectile::checkBoundaries(const Invocation &call, std::span<const HostArray> inputs,
                               std::string_view argument, std::int64_t end) {

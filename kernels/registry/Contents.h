@@ -1,8 +1,14 @@
-// Checks of integer inputs that several kernels have, for KernelSpec::contents.
+// Integer inputs that several kernels have, and their checks for KernelSpec::check and contents.
 #pragma once
 #include "kernels/registry/Registry.h"
 
 namespace sectile {
+
+// cu_seqlens, of sequences whose T steps are packed into one batch; this axis has one more than
+// there are sequences.
+ArgumentRow packedArgument(const std::string &axis);
+// Refuses it beside several batches, and steps without a sequence.
+void checkPacked(const Invocation &call, const std::string &axis);
 
 // Where packed sequences begin, and the end of the last: from 0, never falling, to `end`. Nothing
 // is checked where the argument is left out.

@@ -37,11 +37,7 @@ KernelSpec sectile::attentionMergeSpec() {
     if (d < 1 || d > 1024)
       refuse(call, "D is ", d, ", but must be from 1 to 1024");
   };
-  spec.reference = [](const Invocation &, std::span<const HostArray> inputs,
-                      Arithmetic arithmetic) {
-    auto result = mergeReference(inputs[0], inputs[1], arithmetic);
-    return std::vector{result.o, result.lse};
-  };
+  spec.reference = mergeReference;
   spec.defaults = [](const Invocation &call, const std::string &target) {
     // Sectors of partial_lse belong to one program each; 8 elements for each thread.
     const std::int64_t m = powerAtLeast(std::clamp<std::int64_t>(call.extent("Sq"), 1, 8)),

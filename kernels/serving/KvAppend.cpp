@@ -7,7 +7,7 @@
 #include "kernels/serving/Slots.h"
 
 using namespace sectile;
-using serving::encoded, serving::headScales, serving::SlotRows, serving::tokenSlots;
+using serving::appendRows, serving::SlotRows, serving::tokenSlots;
 
 namespace {
 
@@ -37,11 +37,8 @@ Kernel kvAppend{
       const auto append = [&](const View<const T, 3> &rows, const View<C, 4> &cache,
                               const View<const float, 1> &scales, bool scaled, int width) {
         const SlotRows<C> to(cache, slots, head * heads, heads);
-        const auto values = rows.tile(m, heads, width).load(block, head, 0);
-        if (std::same_as<T, C> && !scaled)
-          return to.store(to.dims(), width, values);
-        to.store(to.dims(), width,
-                 encoded<C>(cast<float>(values), headScales(scales, scaled, head, heads)));
+        appendRows(to, rows.tile(m, heads, width).load(block, head, 0), width, scales, scaled,
+                   head);
       };
       when(
           program_id(2) == 0,

@@ -7,14 +7,15 @@
 
 using namespace sectile;
 
-AttentionResult sectile::mergeReference(const HostArray &o, const HostArray &lse,
-                                        Arithmetic arithmetic) {
-  const std::int64_t parts = o.shape[0], width = o.shape[4];
-  const std::int64_t rows = o.shape[1] * o.shape[2] * o.shape[3];
-  return with_arithmetic(o.dtype, arithmetic, [&](auto numbers) {
+std::vector<HostArray> sectile::mergeReference(const Invocation &call,
+                                               std::span<const HostArray> in,
+                                               Arithmetic arithmetic) {
+  const std::int64_t parts = call.extent("P"), width = call.extent("D"),
+                     rows = call.extent("B") * call.extent("Hq") * call.extent("Sq");
+  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
     using Number = typename decltype(numbers)::Number;
     constexpr Number infinity = std::numeric_limits<Number>::infinity();
-    const auto states = numbers.load(o), logs = numbers.load(lse);
+    const auto states = numbers.load(in[0]), logs = numbers.load(in[1]);
     std::vector<Number> output(static_cast<std::size_t>(rows * width)),
         merged(static_cast<std::size_t>(rows), -infinity);
     parallelFor(rows, [&](std::int64_t row) {
@@ -40,8 +41,6 @@ AttentionResult sectile::mergeReference(const HostArray &o, const HostArray &lse
           out[d] += weight * state[d];
       }
     });
-    return AttentionResult{
-        numbers.pack(numbers.result, {o.shape.begin() + 1, o.shape.end()}, output),
-        numbers.pack(numbers.statistics, {lse.shape.begin() + 1, lse.shape.end()}, merged)};
+    return outputsOf(call, numbers, output, merged);
   });
 }

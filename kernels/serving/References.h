@@ -8,7 +8,7 @@ struct Invocation;
 
 // o [P, B, Hq, Sq, D] and lse [P, B, Hq, Sq] of P parts of the keys -> o and lse of all of them.
 // A part whose lse is -inf has seen nothing and counts nothing, whatever its o holds.
-AttentionResult mergeReference(const HostArray &o, const HostArray &lse, Arithmetic arithmetic);
+std::vector<HostArray> mergeReference(const Invocation &, std::span<const HostArray>, Arithmetic);
 
 struct PagedSettings {
   AttentionSettings attention;

@@ -19,7 +19,8 @@
 #include <limits>
 
 using namespace sectile;
-using serving::encoded, serving::headScales, serving::SlotRows, serving::tokenSlots;
+using serving::appendRows, serving::encoded, serving::headScales, serving::SlotRows,
+    serving::tokenSlots;
 
 namespace {
 
@@ -120,12 +121,8 @@ Kernel ropeAppend{
       auto value = [&] {
         const Int head = part - ofQueries - ofKeys;
         const auto to = placesOf(a.v_out, head);
-        const auto values = a.v.tile(m, heads, config.valueWidth).load(block, head, 0);
-        if (std::same_as<T, C> && !config.v_scale)
-          return to.store(to.dims(), config.valueWidth, values);
-        to.store(
-            to.dims(), config.valueWidth,
-            encoded<C>(cast<float>(values), headScales(a.v_scale, config.v_scale, head, heads)));
+        appendRows(to, a.v.tile(m, heads, config.valueWidth).load(block, head, 0),
+                   config.valueWidth, a.v_scale, config.v_scale, head);
       };
       when(part < ofQueries, query, [&] { when(part < ofQueries + ofKeys, key, value); });
     }};

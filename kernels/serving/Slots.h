@@ -81,4 +81,15 @@ Tile<C> encoded(const Tile<float> &values, const std::optional<Tile<float>> &sca
     return cast<C>(scaled);
 }
 
+// Rows [tokens, heads, width] into their slots: as they are, or encoded.
+template <class T, class C>
+void appendRows(const SlotRows<C> &to, const Tile<T> &rows, int width,
+                const View<const float, 1> &scales, bool scaled, const Int &head) {
+  if (std::same_as<T, C> && !scaled)
+    return to.store(to.dims(), width, rows);
+  const int heads = static_cast<int>(rows.extent(1));
+  to.store(to.dims(), width,
+           encoded<C>(cast<float>(rows), headScales(scales, scaled, head, heads)));
+}
+
 } // namespace sectile::serving
