@@ -3,10 +3,6 @@
 
 using namespace sectile;
 
-std::uint32_t sectile::dropoutThreshold(double probability) {
-  return static_cast<std::uint32_t>(std::min(probability * 4294967296.0, 4294967295.0));
-}
-
 std::uint32_t sectile::weightThreshold(double probability) {
   return static_cast<std::uint32_t>(std::min(std::round(probability * 65536), 65535.0)) << 16;
 }

@@ -60,8 +60,6 @@ struct AttentionSettings {
   const HostArray *blockMask = nullptr;
   std::int64_t blockQueries = 1, blockKeys = 1;
 };
-// Dropout keeps what draws a 32-bit word of at least this.
-std::uint32_t dropoutThreshold(double probability);
 // Dropout of attention keeps what draws 16 bits of at least this; they are its upper half.
 std::uint32_t weightThreshold(double probability);
 
