@@ -96,12 +96,10 @@ Kernel quantizedMatmul{
       const int m = config.m, n = config.n, depth = config.k;
       const PartLayout layout(m, n);
       if (config.sliceM) {
-        const SplitSlice slice = splitSlice(m, n, config.sliceM, config.sliceN);
-        auto [i, j] = grouped_order(slice.tile, c.tiles(m, n), config.order);
-        QuantizedConfig ofSlice = config;
-        ofSlice.m = slice.rows, ofSlice.n = slice.columns;
-        storeActivated(c, bias, i * (m / slice.rows) + slice.i, j * (n / slice.columns) + slice.j,
-                       sumOfSplits(parts, layout, config.splits, slice), ofSlice);
+        addUpSlice(
+            parts, c.tiles(m, n), config,
+            [&](const Int &i, const Int &j, const Tile<float> &sums,
+                const QuantizedConfig &ofSlice) { storeActivated(c, bias, i, j, sums, ofSlice); });
         return;
       }
       const Int program = program_id(0), part = program % config.splits,

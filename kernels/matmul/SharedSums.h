@@ -101,6 +101,20 @@ Tile<Sum> sumOfSplits(const View<Sum, 3> &parts, const PartLayout &layout, int s
   return sums;
 }
 
+// What a program of that launch does: calls store(i, j, sums, config) with the place of its slice,
+// in slices, and the configuration of a tile as large as one.
+template <class Sum, class C, class Store>
+void addUpSlice(const View<Sum, 3> &parts, const std::array<Int, 2> &tiles, C config,
+                const Store &store) {
+  const PartLayout layout(config.m, config.n);
+  const SplitSlice slice = splitSlice(config.m, config.n, config.sliceM, config.sliceN);
+  const int down = config.m / slice.rows, across = config.n / slice.columns;
+  auto [i, j] = grouped_order(slice.tile, tiles, config.order);
+  config.m = slice.rows, config.n = slice.columns;
+  store(i * down + slice.i, j * across + slice.j, sumOfSplits(parts, layout, config.splits, slice),
+        config);
+}
+
 // Part `number` of `count` of a tile's sum is `sums`; slotOf(0), slotOf(1), … say where in `parts`
 // those of this tile go. Gives true in the last program, where `sums` is the whole sum then.
 // arrived[tile] is 0 before the launch and after it.
