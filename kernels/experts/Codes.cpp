@@ -137,3 +137,9 @@ void sectile::checkExperts(const Invocation &call, const char *operand) {
   expect("Sn", "w_scales", blocksOfColumns(call), "N",
          isMx(call.options) ? "columns" : "blocks of 128");
 }
+
+void sectile::checkDecoding(const Use &use, DType operand) {
+  if (use.field("decode_first") && !(isMx(use.call.options) && operand == DType::bfloat16))
+    refuse(use.call, "configuration field 'decode_first' is 1, but only w of mxfp4 beside bf16 is "
+                     "decoded first");
+}

@@ -19,11 +19,14 @@ void specifyExperts(KernelSpec &spec, const char *operand);
 // A part of KernelSpec::check.
 void checkExperts(const Invocation &call, const char *operand);
 
+// Refuses to decode first what is no code, or goes with codes.
+void checkDecoding(const Use &use, DType operand);
+
 // Calls launch(T(), W()) with the elements of the operand and of w.
-template <class Launch>
-void forCodes(const Invocation &call, const char *operand, Launch &&launch) {
-  const DType dtype = call.dtype(operand);
-  if (isMx(call.options))
+template <class Launch> void forCodes(const Use &use, const char *operand, Launch &&launch) {
+  const DType dtype = use.call.dtype(operand);
+  checkDecoding(use, dtype);
+  if (isMx(use.call.options))
     for_dtype<bfloat16, float8_e4m3>(dtype, [&](auto row) { launch(row, std::uint8_t()); });
   else
     for_dtype<half, bfloat16, float, float8_e4m3>(dtype, [&](auto row) { launch(row, row); });

@@ -146,7 +146,7 @@ KernelSpec sectile::moeUpSpec() {
   spec.reference = moeUpReference;
   spec.apply = [](Use &use) {
     const GroupedEpilogue epilogue = gateOf(use.call);
-    forCodes(use.call, "x", [&]<class T, class W>(T, W) {
+    forCodes(use, "x", [&]<class T, class W>(T, W) {
       using Tensors = GroupedTensors<T, W>;
       using Result = typename Tensors::Result;
       launchGrouped<T, W>(use,
@@ -192,7 +192,7 @@ KernelSpec sectile::moeDownSpec() {
   };
   spec.reference = moeDownReference;
   spec.apply = [](Use &use) {
-    forCodes(use.call, "h", [&]<class T, class W>(T, W) {
+    forCodes(use, "h", [&]<class T, class W>(T, W) {
       using Tensors = GroupedTensors<T, W>;
       using Result = typename Tensors::Result;
       const auto parts = use.workspace<Result, 2>({use.extent("M"), use.extent("N")});

@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/blocks/Activations.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/MxNumbers.h"
 #include "kernels/matmul/ProductModel.h"
 #include <functional>
 #include <type_traits>
@@ -28,8 +29,8 @@ struct GroupedEpilogue {
 template <class T> using GroupedResult = std::conditional_t<sizeof(T) == 1, bfloat16, T>;
 
 // Elements of K, and of a matrix's columns, that share an f32 scale (DeepSeek-V3, arXiv
-// 2412.19437); and of K those that share an e8m0 one.
-constexpr int scaleBlock = 128, mxBlock = 32;
+// 2412.19437).
+constexpr int scaleBlock = 128;
 
 // c [M, N or N / 2] of lhs [M, K], or of rows lhs[rows[i]] of lhs [T, K], and rhs [G, K, N]; of
 // pairs of e2m1 (std::uint8_t) rhs is [G, K / 2, N].
@@ -57,7 +58,8 @@ struct GroupedCoding {
   bool liesAlongK = false;
 };
 // What kernels with such a product have in common: the configuration, its defaults and the search
-// space, and checks of groups. Axes are M, K, N and G; operands have the dtype of `operand`.
+// space, and checks of groups. Axes are M, K, N and G; operands have the dtype of `operand`. With
+// codingOf, codes may be decoded first.
 void specifyGrouped(KernelSpec &spec, const std::string &operand, bool isGradient = false,
                     std::function<GroupedCoding(const Invocation &)> codingOf = nullptr);
 // The lengths of groups, which sum to M.

@@ -348,11 +348,14 @@ void sampleSizes(const Invocation &call, HostArray &array, std::mt19937_64 &rand
 
 void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool isGradient,
                              std::function<GroupedCoding(const Invocation &)> codingOf) {
-  if (!codingOf)
+  std::vector<ConfigSpec> fields{persistentField,
+                                 {"programs", "programs where they are persistent"}};
+  const bool mayBeCodes = bool(codingOf);
+  if (mayBeCodes)
+    fields.push_back(decodeFirstField);
+  else
     codingOf = [](const Invocation &) { return GroupedCoding(); };
-  spec.config =
-      productFieldSpecs("group", "depth of one step",
-                        {persistentField, {"programs", "programs where they are persistent"}});
+  spec.config = productFieldSpecs("group", "depth of one step", fields);
   spec.neutral = {"group", "stages", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"K", 1024}, {"N", 1024}, {"G", 8}};
   spec.flops = [](const Invocation &call) { return productFlops(call, {"M", "N", "K"}); };
@@ -371,11 +374,21 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
                         .scales = isFp8Codes,
                         .turnsB = isFp8Codes && !codingOf(call).liesAlongK};
   };
+  // Without decoding.
   const auto isInWarpgroups = [operand, codingOf](const Invocation &call,
                                                   const std::string &target) {
     const DType dtype = call.dtype(operand);
     return !codingOf(call).isMx && hasWarpgroupUnits(target, dtype, /*alongK=*/isFp8(dtype)) &&
            (!isFp8(dtype) || call.options.choice("precision") == "tf32");
+  };
+  // What all rows of a group save together is more than decoding takes, and room for it.
+  const auto decodesFirst = [operand, codingOf, shapeOf](const Invocation &call,
+                                                         const std::string &target) {
+    constexpr std::int64_t leastRows = 384, mostBytes = std::int64_t(2) << 30;
+    const ProductShape shape = shapeOf(call);
+    return codingOf(call).isMx && call.dtype(operand) == DType::bfloat16 &&
+           hasWarpgroupUnits(target, DType::bfloat16, /*alongK=*/true) && shape.rows >= leastRows &&
+           double(shape.batches) * double(shape.columns) * double(shape.inner) * 2 <= mostBytes;
   };
   // Decoded codes are bf16.
   const auto multiplied = [operand](const Invocation &call, const GroupedCoding &coding) {
@@ -389,28 +402,30 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
     const ProductShape shape = shapeOf(call);
     const GroupedCoding coding = codingOf(call);
     const bool wide = call.dtype(operand) == DType::float32;
-    if (isInWarpgroups(call, target))
-      return productFields(
-          call,
-          fastestProduct(coding.isScaled ? std::span<const ProductTile>(scaledTiles) : productTiles,
-                         shape, {.persistent = wide ? ProductForms::never : ProductForms::maybe},
-                         target),
-          target);
+    const bool decodeFirst = decodesFirst(call, target);
+    const auto fields = [&](const ProductConfig &config) {
+      Config result = productFields(call, config, target);
+      if (mayBeCodes)
+        result["decode_first"] = decodeFirst;
+      return result;
+    };
+    if (decodeFirst || isInWarpgroups(call, target))
+      return fields(fastestProduct(
+          coding.isScaled ? std::span<const ProductTile>(scaledTiles) : productTiles, shape,
+          {.persistent = wide ? ProductForms::never : ProductForms::maybe}, target));
     const bool units = hasMatrixUnits(target, multiplied(call, coding)),
                // Two sets of sums leave no room for larger tiles.
         larger = units && !coding.isScaled && shape.rows > 128;
-    return productFields(call,
-                         {.m = coding.isMx && shape.rows <= 16 ? 16
-                               : larger                        ? 128
-                                                               : 64,
-                          .n = units && shape.columns > 128 ? 128 : 64,
-                          .k = wide                              ? 16
-                               : coding.isMx || shape.bytes == 1 ? 64
-                                                                 : 32,
-                          // Each code is decoded by one program for all of its rows.
-                          .warps = coding.isMx && larger ? 8 : 4,
-                          .stages = 3},
-                         target);
+    return fields({.m = coding.isMx && shape.rows <= 16 ? 16
+                        : larger                        ? 128
+                                                        : 64,
+                   .n = units && shape.columns > 128 ? 128 : 64,
+                   .k = wide                              ? 16
+                        : coding.isMx || shape.bytes == 1 ? 64
+                                                          : 32,
+                   // Each code is decoded by one program for all of its rows.
+                   .warps = coding.isMx && larger ? 8 : 4,
+                   .stages = 3});
   };
   spec.spaces = {
       {.axes = {{"m", {16, 32, 64, 128}},
@@ -419,7 +434,8 @@ void sectile::specifyGrouped(KernelSpec &spec, const std::string &operand, bool 
                 {"warps", {4, 8}},
                 {"stages", {2, 3, 4, 6}}},
        .where = [=](const Invocation &call, const std::string &target, const Config &config) {
-         const GroupedCoding coding = codingOf(call);
+         GroupedCoding coding = codingOf(call);
+         coding.isMx &= !(mayBeCodes && config.at("decode_first"));
          const bool isNarrow = coding.isMx || isFp8(call.dtype(operand));
          const std::int64_t sums = sumsOfThread(config, target), k = config.at("k");
          const bool mayBeMany =
@@ -493,6 +509,17 @@ GroupedPlan planGrouped(const Use &use, const GroupedShape &shape,
 template <class T, class W>
 void sectile::launchGrouped(Use &use, const GroupedTensors<T, W> &tensors,
                             const GroupedEpilogue &epilogue) {
+  // Codes of lhs keep those of rhs company.
+  if constexpr (GroupedTensors<T, W>::isMx && std::is_same_v<T, bfloat16>)
+    if (use.field("decode_first")) {
+      const auto alongK = [](const Tensor<std::uint8_t, 3> &x) { return x.permute({0, 2, 1}); };
+      const auto rhs = decodedMx(use, alongK(tensors.rhs), alongK(tensors.rhsScales));
+      launchGrouped<T, T>(use,
+                          {tensors.lhs, rhs.permute({0, 2, 1}), tensors.sizes, tensors.rows,
+                           tensors.bias, tensors.c},
+                          epilogue);
+      return;
+    }
   const GroupedPlan plan =
       planGrouped(use,
                   {.rows = tensors.c.extent(0),

@@ -7,7 +7,10 @@
 #include "kernels/matmul/Epilogue.h"
 #include "kernels/matmul/Family.h"
 #include "kernels/matmul/Gemm.h"
+#include "kernels/matmul/MxNumbers.h"
+#include "kernels/matmul/Operands.h"
 #include "kernels/matmul/ProductModel.h"
+#include "kernels/matmul/TileOrder.h"
 #include "kernels/references/Sample.h"
 #include <sectile/dot_scaled.h>
 #include <sectile/error.h>
@@ -16,14 +19,13 @@ using namespace sectile;
 
 namespace {
 
-constexpr int sharing = 32; // neighbours along K that have one scale
-
 struct MxConfig {
   int m = 64, n = 128, k = 64, order = 8, warps = 4, stages = 3;
+  bool persistent = false;
   Activation activation = Activation::none;
   bool bias = false;
 };
-SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, activation, bias)
+SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, persistent, activation, bias)
 
 template <class A, class B, class Out> struct MxArguments {
   View<const A, 2> a;
@@ -35,28 +37,37 @@ template <class A, class B, class Out> struct MxArguments {
 template <class A, class B, class Out>
 SECTILE_STRUCT((MxArguments<A, B, Out>), a, b, a_scales, b_scales, bias, c)
 
-// Numbers in one element of memory.
-template <class T>
-constexpr int packing = std::is_same_v<T, std::uint8_t> ? 2 : 1;
-std::int64_t packingOf(DType dtype) { return dtype == DType::uint8 ? 2 : 1; }
+std::int64_t packingOf(DType dtype) {
+  return dtype == DType::uint8 ? 2 : 1;
+}
 std::int64_t depthOf(const Invocation &call) {
   return call.extent("Ka") * packingOf(call.dtype("a"));
 }
 
+// A and B are of one of the formats, or bfloat16 where they have been decoded.
 template <class A, class B, class Out>
 Kernel mxMatmul{"mx_matmul", [](const MxArguments<A, B, Out> &arguments, const MxConfig &config) {
                   const auto &[a, b, aScales, bScales, bias, c] = arguments;
                   const int m = config.m, n = config.n, k = config.k;
-                  auto [i, j] = grouped_order(program_id(0), c.tiles(m, n), config.order);
-                  auto left = a.tile(m, k / packing<A>);
-                  auto right = b.tile(n, k / packing<B>);
-                  auto leftScales = aScales.tile(m, k / sharing),
-                       rightScales = bScales.tile(n, k / sharing);
-                  auto sums = zeros<float>(m, n);
-                  for (auto step : range(0, cdiv(aScales.extent(1), k / sharing)))
-                    sums = dot_scaled(left.load(i, step), leftScales.load(i, step),
-                                      trans(right.load(j, step)), rightScales.load(j, step), sums);
-                  storeActivated(c, bias, i, j, sums, config);
+                  const auto [rows, columns] = c.tiles(m, n);
+                  const TileOrder order(rows, columns, config.order, /*cluster=*/1);
+                  order.forTiles(config.persistent, [&](const Int &tile) {
+                    auto [i, j] = order.at(tile);
+                    auto left = a.tile(m, k / mxPacking<A>);
+                    auto right = b.tile(n, k / mxPacking<B>);
+                    auto leftScales = aScales.tile(m, k / mxBlock),
+                         rightScales = bScales.tile(n, k / mxBlock);
+                    auto sums = zeros<float>(m, n);
+                    const Int steps = cdiv(a.extent(1), k / mxPacking<A>);
+                    for (auto step : range(0, steps, copiedApart(config.persistent)))
+                      if constexpr (std::is_same_v<A, bfloat16>)
+                        sums = dot(left.load(i, step), trans(right.load(j, step)), sums);
+                      else
+                        sums =
+                            dot_scaled(left.load(i, step), leftScales.load(i, step),
+                                       trans(right.load(j, step)), rightScales.load(j, step), sums);
+                    storeActivated(c, bias, i, j, sums, config);
+                  });
                 }};
 
 void check(const Invocation &call) {
@@ -65,7 +76,7 @@ void check(const Invocation &call) {
   if (k != other)
     fail("K is " + std::to_string(k) + " in a, but " + std::to_string(other) +
          " in b; u8 holds two numbers");
-  if (const std::int64_t blocks = ceilDiv(k, sharing); call.extent("Sk") != blocks)
+  if (const std::int64_t blocks = ceilDiv(k, mxBlock); call.extent("Sk") != blocks)
     fail("Sk is " + std::to_string(call.extent("Sk")) + ", but K has " + std::to_string(blocks) +
          " blocks of 32");
 }
@@ -93,29 +104,46 @@ KernelSpec sectile::mxMatmulSpec() {
   spec.flops = [](const Invocation &call) {
     return productFlops(call, {"M", "N"}) * double(depthOf(call));
   };
-  spec.config = productFieldSpecs("order", "depth of one step; a multiple of 32");
-  spec.neutral = {"order", "stages"};
+  spec.config = productFieldSpecs(
+      "order", "depth of one step; a multiple of 32, but with decode_first",
+      {persistentField, {"programs", "programs where they are persistent"}, decodeFirstField});
+  spec.neutral = {"order", "stages", "persistent", "programs"};
   spec.typical = {{"M", 4096}, {"N", 4096}, {"Ka", 4096}};
   spec.small = {{"M", 33}, {"N", 70}, {"Ka", 100}};
   spec.follow = [](Invocation &call) {
     const std::int64_t k = depthOf(call);
     call.extents["Kb"] = k / packingOf(call.dtype("b"));
-    call.extents["Sk"] = ceilDiv(k, sharing);
+    call.extents["Sk"] = ceilDiv(k, mxBlock);
   };
   spec.check = check;
   spec.reference = mxMatmulReference;
   spec.defaults = [](const Invocation &call, const std::string &target) {
+    const std::int64_t rows = call.extent("M"), columns = call.extent("N");
+    const auto fields = [&](const ProductConfig &config, bool decodeFirst) {
+      Config result = productFields(call, config, target);
+      result["decode_first"] = decodeFirst;
+      return result;
+    };
+    // Each tile of rows would decode all of b again, each of columns all of a.
+    constexpr std::int64_t leastDecoded = 256;
+    if (std::min(rows, columns) >= leastDecoded &&
+        hasWarpgroupUnits(target, DType::bfloat16, /*alongK=*/true))
+      return fields(
+          fastestProduct(productTiles,
+                         {.batches = 1, .rows = rows, .columns = columns, .inner = depthOf(call)},
+                         {.persistent = ProductForms::maybe}, target),
+          true);
     const bool units = hasMatrixUnits(target, DType::bfloat16);
-    return productFields(call,
-                         {.m = call.extent("M") <= 16 ? 16 : 64,
-                          .n = units && call.extent("N") > 64 ? 128 : 64,
-                          .k = 64,
-                          .warps = 4,
-                          .stages = 3},
-                         target);
+    return fields({.m = rows <= 16 ? 16 : 64,
+                   .n = units && columns > 64 ? 128 : 64,
+                   .k = 64,
+                   .warps = 4,
+                   .stages = 3},
+                  false);
   };
-  spec.spaces = {{.axes = {{"m", {16, 32, 64, 128}},
-                           {"n", {32, 64, 128}},
+  spec.spaces = {{.part = "mx_matmul",
+                  .axes = {{"m", {16, 32, 64, 128}},
+                           {"n", {32, 64, 128, 256}},
                            {"k", {32, 64, 128}},
                            {"warps", {4, 8}},
                            {"stages", {2, 3, 4}}},
@@ -125,15 +153,25 @@ KernelSpec sectile::mxMatmulSpec() {
                   }}};
   spec.apply = [](Use &use) {
     const auto config = use.config_as<MxConfig>();
-    if (config.k % sharing)
+    const bool decodeFirst = use.field("decode_first");
+    if (!decodeFirst && config.k % mxBlock)
       throw InputError("mx_matmul: configuration field 'k' is " + std::to_string(config.k) +
                        ", which is no multiple of 32");
     const std::int64_t programs =
-        ceilDiv(use.extent("M"), config.m) * ceilDiv(use.extent("N"), config.n);
+        programsFor(use, ceilDiv(use.extent("M"), config.m) * ceilDiv(use.extent("N"), config.n));
     for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("a"), [&]<class A>(A) {
       for_dtype<float8_e4m3, float8_e5m2, std::uint8_t>(use.call.dtype("b"), [&]<class B>(B) {
         for_dtype<bfloat16, half, float>(use.call.dtype("c"), [&]<class Out>(Out) {
-          use(mxMatmul<A, B, Out>, programs, config);
+          if (!decodeFirst) {
+            use(mxMatmul<A, B, Out>, programs, config);
+            return;
+          }
+          const auto decoded = [&]<class T>(const char *codes, const char *scales, T) {
+            return matrixOf(decodedMx<T>(use, asOnePart(use.tensor<T, 2>(codes)),
+                                         asOnePart(use.tensor<std::uint8_t, 2>(scales))));
+          };
+          const auto a = decoded("a", "a_scales", A()), b = decoded("b", "b_scales", B());
+          use(mxMatmul<bfloat16, bfloat16, Out>, programs, config, {{"a", a}, {"b", b}});
         });
       });
     });

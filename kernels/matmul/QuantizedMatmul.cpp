@@ -181,10 +181,12 @@ Config defaults(const Invocation &call, const std::string &target) {
   if (!hasMatrixUnits(target, dtype))
     return fields({.m = rows <= 16 ? 16 : 64, .n = 64, .k = inGroup(64), .warps = 4, .stages = 3},
                   false);
-  // Each row of tiles would decode all weights again.
-  if (rows >= 1024) {
+  // Each row of tiles would decode all weights again. For how many rows that costs more is known
+  // of warpgroups.
+  const bool byWarpgroups = hasWarpgroupUnits(target, dtype, /*alongK=*/true);
+  if (rows >= (byWarpgroups ? 256 : 1024)) {
     ProductConfig tile{.m = 128, .n = 128, .k = 32, .warps = 4, .stages = 3};
-    if (hasWarpgroupUnits(target, dtype, /*alongK=*/true))
+    if (byWarpgroups)
       tile = fastestProduct(
           productTiles,
           {.batches = 1, .rows = rows, .columns = call.extent("N"), .inner = call.extent("K")}, {},

@@ -154,6 +154,35 @@ TEST_P(ExpertCodes, MatricesOfMxfp4) {
   }
 }
 
+// As with many rows for each expert.
+TEST_P(ExpertCodes, DecodedApart) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  const auto decoded = [](KernelCase test) {
+    test.config = {{"decode_first", 1}, {"m", 64}, {"n", 64}, {"k", 16}, {"warps", 4}};
+    return test;
+  };
+  for (const auto &counts : lengths) {
+    expectRight(device,
+                decoded(withCounts(up(96, 130, mxOfHalves, {"bias", "w_scales"}, gptOss), counts)));
+    expectRight(device, decoded(withCounts(
+                            down(96, 130, mxOfHalves, {"bias", "addend", "w_scales"}), counts)));
+  }
+  for (const auto &[k, n] :
+       {std::pair<std::int64_t, std::int64_t>{2, 2}, {34, 130}, {258, 260}, {0, 4}})
+    expectRight(device, decoded(up(k, n, mxOfHalves, {"w_scales"}, {{"gate", "concatenated"}})));
+  expectRightWithStrides(device, decoded(up(96, 132, mxOfHalves, {"bias", "w_scales"}, gptOss)));
+  const auto byDefault = [](const char *dtype, std::int64_t rows, std::int64_t experts) {
+    KernelCase test = up(2880, 5760, dtype, {"w_scales"});
+    test.extents.insert({{"T", rows}, {"G", experts}});
+    test.extents["M"] = rows;
+    return completeConfig(resolveCase(test), "sm_90a", {}).at("decode_first");
+  };
+  EXPECT_EQ(byDefault(mxOfHalves, 65536, 32), 1);
+  EXPECT_EQ(byDefault(mxOfHalves, 8192, 32), 0);
+  EXPECT_EQ(byDefault(mxOfHalves, 131072, 128), 0); // 4 GiB
+  EXPECT_EQ(byDefault(mxOfCodes, 65536, 32), 0);
+}
+
 TEST_P(ExpertCodes, Strides) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   expectRightWithStrides(device, up(264, 132, fp8, {"bias", "x_scales", "w_scales"}));
@@ -304,4 +333,9 @@ TEST(ExpertCodeErrors, SayWhatWouldDo) {
   test = up(96, 40, mxOfHalves, {"w_scales"});
   test.config = {{"k", 16}};
   expectRefused(test, "'k' is 16, which is no multiple of a block of 32");
+  for (const char *dtype : {mxOfCodes, fp8}) {
+    test = up(96, 40, dtype, {"w_scales"});
+    test.config = {{"decode_first", 1}};
+    expectRefused(test, "only w of mxfp4 beside bf16 is decoded first");
+  }
 }

@@ -77,6 +77,30 @@ TEST_P(MxMatmul, DepthsOfSteps) {
   }
 }
 
+// As with many rows and columns.
+TEST_P(MxMatmul, DecodedApart) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  const auto decoded = [](KernelCase test) {
+    test.config = {{"decode_first", 1}, {"m", 64}, {"n", 64}, {"k", 16}};
+    return test;
+  };
+  for (const char *a : {"f8e4m3", "f8e5m2", "u8"})
+    for (const char *b : {"f8e4m3", "f8e5m2", "u8"})
+      expectRight(device, decoded(mx(33, 70, 200, a, b, {"bias"})));
+  for (const auto &[m, n, k] : {std::tuple{1, 1, 2}, {65, 1, 34}, {3, 5, 0}, {0, 5, 32}})
+    expectRight(device, decoded(mx(m, n, k, "u8", "u8")));
+  expectRight(device, decoded(mx(5, 7, 33)));
+  expectRightWithStrides(device, decoded(mx(33, 70, 100, "u8", "f8e4m3", {"bias"})));
+  KernelCase persistent = decoded(mx(130, 260, 96, "u8", "f8e4m3"));
+  persistent.config.insert({{"persistent", 1}, {"programs", 3}, {"warps", 4}});
+  expectRight(device, persistent);
+  const auto byDefault = [](std::int64_t rows) {
+    return completeConfig(resolveCase(mx(rows, 4096, 4096)), "sm_90a", {}).at("decode_first");
+  };
+  EXPECT_EQ(byDefault(64), 0);
+  EXPECT_EQ(byDefault(512), 1);
+}
+
 TEST_P(MxMatmulEverywhere, Right) {
   for (const char *a : {"f8e4m3", "u8"})
     for (const char *b : {"f8e5m2", "u8"})
@@ -89,8 +113,10 @@ TEST_P(MxMatmul, Strides) {
 }
 
 TEST_P(MxMatmul, WholeNumbersAreExact) {
-  for (const char *dtype : {"f8e4m3", "u8"}) {
+  for (const auto &[dtype, decodeFirst] :
+       {std::pair{"f8e4m3", 0}, {"u8", 0}, {"f8e4m3", 1}, {"u8", 1}}) {
     KernelCase test = mx(33, 70, 200, dtype, "f8e5m2");
+    test.config = {{"decode_first", decodeFirst}};
     test.options.emplace_back("out", "f32");
     test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
       for (std::size_t i = 0; i < 2; ++i)
@@ -106,8 +132,10 @@ TEST_P(MxMatmul, WholeNumbersAreExact) {
 
 // The scale 255 makes its row of a, and its column of b, NaN, and nothing else.
 TEST_P(MxMatmul, NanScales) {
-  for (const char *dtype : {"f8e4m3", "u8"}) {
+  for (const auto &[dtype, decodeFirst] :
+       {std::pair{"f8e4m3", 0}, {"u8", 0}, {"f8e4m3", 1}, {"u8", 1}}) {
     KernelCase test = mx(5, 7, 100, dtype, dtype);
+    test.config = {{"decode_first", decodeFirst}};
     test.prepare = [](const Invocation &, std::vector<HostArray> &inputs) {
       inputs[2].as<std::uint8_t>()[2 * 4 + 3] = 255;
       inputs[3].as<std::uint8_t>()[4 * 4 + 1] = 255;

@@ -72,9 +72,14 @@ TEST_P(QuantizedMatmul, DecodedApart) {
       test.with.clear();
       expectRight(device, test);
     }
-  const Config large =
-      completeConfig(resolveCase(quantized(1024, 64, 64, 64, "f16")), "sm_90a", {});
-  EXPECT_EQ(large.at("decode_first"), 1);
+  const auto byDefault = [](std::int64_t rows, const char *target) {
+    return completeConfig(resolveCase(quantized(rows, 4096, 4096, 64, "f16")), target, {})
+        .at("decode_first");
+  };
+  EXPECT_EQ(byDefault(128, "sm_90a"), 0);
+  EXPECT_EQ(byDefault(512, "sm_90a"), 1);
+  EXPECT_EQ(byDefault(512, "sm_80"), 0);
+  EXPECT_EQ(byDefault(1024, "sm_80"), 1);
 }
 
 TEST_P(QuantizedMatmulEverywhere, Right) {
