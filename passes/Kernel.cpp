@@ -77,5 +77,9 @@ InFlightDiagnostic channelError(Operation *op) {
 }
 
 unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, 3); }
+unsigned stagesOf(LoopLikeOpInterface loop) {
+  auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
+  return own ? own.getInt() : stagesOf(loop->getParentOfType<func::FuncOp>());
+}
 
 } // namespace sectile

@@ -6,6 +6,7 @@
 #include "ir/layout/Shared.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace sectile {
@@ -62,6 +63,8 @@ mlir::InFlightDiagnostic channelError(mlir::Operation *op);
 /// How many uses of a channel are in flight in this kernel's pipelined loops: 3 when it does not
 /// say.
 unsigned stagesOf(mlir::func::FuncOp kernel);
+/// The same of a loop, which may say for itself.
+unsigned stagesOf(mlir::LoopLikeOpInterface loop);
 
 } // namespace sectile
 

@@ -114,8 +114,15 @@ private:
   }
 
   // Converted before the first that uses it, outside of the loops that its definition is outside
-  // of.
+  // of. What is made again of it stands where it was made first.
   Value converted(Value tile, RankedTensorType type) {
+    if (llvm::any_of(tile.getUsers(), [&](Operation *user) {
+          return user->getNumResults() == 1 && problem.isCheap(user->getResult(0));
+        })) {
+      OpBuilder builder(tile.getContext());
+      builder.setInsertionPointAfterValue(tile);
+      return cta::ConvertLayoutOp::create(builder, tile.getLoc(), type, tile, IntegerAttr());
+    }
     Block *block = tile.getParentBlock();
     Operation *first = nullptr;
     for (Operation *user : users[{tile, type}]) {

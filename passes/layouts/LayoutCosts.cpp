@@ -49,6 +49,31 @@ static double costPerElement(Operation *op) {
   return 1;
 }
 
+LayoutCosts::LayoutCosts(const Target &target, func::FuncOp kernel)
+    : target(target), analysis(kernel), usual(kernel, Certainty::mostly) {
+  for (auto loop : allIn<LoopLikeOpInterface>(kernel)) {
+    int64_t operands = 0;
+    DenseSet<Value> seen;
+    for (Operation &op : loop->getRegion(0).front())
+      if (auto dot = dyn_cast<cta::DotOp>(op); dot && instructionOf(dot, target))
+        for (unsigned number : {0, 1}) {
+          Value tile = dot->getOperand(number);
+          while (auto permute = tile.getDefiningOp<tile::PermuteOp>())
+            tile = permute.getSource();
+          Operation *load = tile.getDefiningOp();
+          if (instructionOf(dot, target)->home(number) == OperandHome::Registers || !load ||
+              !isLoad(load) || !seen.insert(tile).second)
+            continue;
+          auto type = cast<RankedTensorType>(tile.getType());
+          operands += type.getNumElements() * cta::elementBytes(type) *
+                      (load->getParentOp() == loop ? stagesOf(loop) : 1);
+        }
+    // Where not even they fit, there are fewer slots.
+    if (operands > 0 && operands < int64_t(target.maxSharedBytes))
+      besideOperands[loop] = target.maxSharedBytes - operands;
+  }
+}
+
 double LayoutCosts::of(Operation *op, const Layout &layout) const {
   return llvm::TypeSwitch<Operation *, double>(op)
       .Case<tile::LoadOp, tile::LoadBlockOp, tile::StoreOp, tile::StoreBlockOp>(
@@ -121,10 +146,15 @@ double LayoutCosts::ofAtomic(Operation *op, const Layout &layout) const {
   return cost;
 }
 
-double LayoutCosts::ofConversion(const Layout &from, const Layout &to, unsigned bits) const {
-  return estimateConversion(
-      from, to, bits,
-      {.banks = banksOf(target), .spareScratchBytes = unsigned(target.maxSharedBytes / 2)});
+double LayoutCosts::ofConversion(const Layout &from, const Layout &to, unsigned bits,
+                                 unsigned spareBytes) const {
+  return estimateConversion(from, to, bits,
+                            {.banks = banksOf(target), .spareScratchBytes = spareBytes});
+}
+
+unsigned LayoutCosts::spareBytesFor(Value value) const {
+  auto loop = besideOperands.find(value.getParentBlock()->getParentOp());
+  return loop == besideOperands.end() ? mostScratch() : std::min(mostScratch(), loop->second);
 }
 
 double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const {
@@ -134,7 +164,8 @@ double LayoutCosts::ofReduce(tile::ReduceOp reduce, const Layout &layout) const 
     unsigned bits = cta::elementBits(source.getType()), results = plan.result.numRegisters();
     cost += layout.numRegisters() + plan.laneSteps.size() * results * (cycles::shuffle + 1);
     if (plan.numPartials > 1)
-      cost += ofConversion(plan.partial, plan.gathered, bits) + plan.numPartials * results;
+      cost += ofConversion(plan.partial, plan.gathered, bits, mostScratch()) +
+              plan.numPartials * results;
   }
   return cost;
 }

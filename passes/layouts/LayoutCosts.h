@@ -12,14 +12,17 @@ namespace sectile {
 /// Costs are estimated cycles of one warp.
 class LayoutCosts {
 public:
-  LayoutCosts(const Target &target, mlir::Operation *kernel)
-      : target(target), analysis(kernel), usual(kernel, Certainty::mostly) {}
+  LayoutCosts(const Target &target, mlir::func::FuncOp kernel);
 
   /// One execution of an operation whose tiles have this layout (a reduction's: its sources).
   double of(mlir::Operation *op, const Layout &layout) const;
 
-  /// A conversion of a tile with elements of so many bits.
-  double ofConversion(const Layout &from, const Layout &to, unsigned bits) const;
+  /// A conversion of a tile with elements of so many bits, which takes so much shared memory
+  /// without crowding others out.
+  double ofConversion(const Layout &from, const Layout &to, unsigned bits,
+                      unsigned spareBytes) const;
+  /// What a conversion of a value may take: in a loop with dots what their operands leave.
+  unsigned spareBytesFor(mlir::Value value) const;
 
   /// The layouts an operation asks for, the likeliest first; none when it takes what it gets.
   llvm::SmallVector<Layout, 4> proposals(mlir::Operation *op) const;
@@ -40,6 +43,8 @@ public:
   bool mayStay(mlir::OpOperand &operand) const;
 
 private:
+  unsigned mostScratch() const { return target.maxSharedBytes / 2; }
+
   /// `widest`: the most elements of a thread that the access moves at once, besides what the target
   /// does.
   double ofMemory(mlir::Operation *access, const Layout &layout, unsigned widest = ~0u) const;
@@ -55,6 +60,9 @@ private:
   void proposeForDot(cta::DotOp dot, llvm::SmallVectorImpl<Layout> &proposals) const;
 
   const Target &target;
+  /// Of a loop with dots: shared memory beside what their instructions read from there themselves,
+  /// with as many slots as it has stages.
+  llvm::DenseMap<mlir::Operation *, unsigned> besideOperands;
   ContiguityAnalysis analysis; ///< what vectors may rely on
   ContiguityAnalysis usual;    ///< what lanes beside each other will mostly find
 };

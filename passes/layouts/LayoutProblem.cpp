@@ -1,6 +1,7 @@
 // Builds the problem: cheap tiles, nodes, and what layouts mean along the edges between them.
 #include "passes/layouts/LayoutProblem.h"
 #include "ir/layout/Costs.h"
+#include "passes/Kernel.h"
 #include "passes/analysis/LayoutRules.h"
 #include "passes/analysis/SharedMemory.h"
 #include "llvm/ADT/STLExtras.h"
@@ -46,6 +47,19 @@ LayoutProblem::LayoutProblem(func::FuncOp kernel, const Target &target)
 // Instructions per element to make a tile from scalars, beyond which it is computed once.
 static constexpr unsigned cheapLimit = 40;
 
+// A row that masks others on both sides of a loop with dots: it is converted itself, where it is
+// not cheap, as the mask would take registers beside the loop's.
+static bool isRowOfMask(Operation *op) {
+  auto expand = dyn_cast<tile::ExpandDimsOp>(op);
+  if (!expand || cast<RankedTensorType>(expand.getSource().getType()).getRank() != 1 ||
+      !tile::elementType(expand.getType()).isInteger(1))
+    return false;
+  for (Operation *later = op->getNextNode(); later; later = later->getNextNode())
+    if (isa<LoopLikeOpInterface>(later) && anyIn(later, [](cta::DotOp) { return true; }))
+      return !op->getParentOfType<LoopLikeOpInterface>();
+  return false;
+}
+
 void LayoutProblem::findCheapTiles() {
   llvm::DenseMap<Value, unsigned> effort;
   kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -59,13 +73,15 @@ void LayoutProblem::findCheapTiles() {
          !isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::DivFOp>(op));
     if (!isSimple)
       return;
+    const bool isRow = isRowOfMask(op);
     unsigned total = 1;
     for (Value operand : op->getOperands())
       if (isTile(operand)) {
         auto known = effort.find(operand);
-        if (known == effort.end())
+        if (known != effort.end())
+          total += known->second;
+        else if (!isRow)
           return;
-        total += known->second;
       }
     if (total > cheapLimit)
       return;
@@ -214,10 +230,11 @@ double LayoutProblem::costOfNode(unsigned index, unsigned layout) {
   return entry->second;
 }
 
-double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits) {
-  auto [entry, isNew] = conversionMemo.try_emplace({from, to, bits}, 0);
+double LayoutProblem::costOfConversion(unsigned from, unsigned to, unsigned bits,
+                                       unsigned spareBytes) {
+  auto [entry, isNew] = conversionMemo.try_emplace({from, to, bits, spareBytes}, 0);
   if (isNew)
-    entry->second = costs.ofConversion(table[from], table[to], bits);
+    entry->second = costs.ofConversion(table[from], table[to], bits, spareBytes);
   return entry->second;
 }
 
@@ -239,7 +256,8 @@ double LayoutProblem::costOfValue(Value value) {
     if (id == layout)
       cost += ahead ? cycles::exposedLatency : 0;
     else
-      cost += costOfConversion(layout, id, cta::elementBits(value.getType())) *
+      cost += costOfConversion(layout, id, cta::elementBits(value.getType()),
+                               costs.spareBytesFor(value)) *
               (ahead || mayStay ? 0.5 : 1);
   }
   return cost ? cost * weightOf(value) : 0;

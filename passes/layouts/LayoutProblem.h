@@ -102,7 +102,7 @@ private:
   bool accepts(const Node &node, unsigned layout) const;
 
   double costOfNode(unsigned node, unsigned layout);
-  double costOfConversion(unsigned from, unsigned to, unsigned bits);
+  double costOfConversion(unsigned from, unsigned to, unsigned bits, unsigned spareBytes);
   /// Conversions of one value for all that use it.
   double costOfValue(mlir::Value value);
   /// What a node and the values around it cost now.
@@ -143,7 +143,7 @@ private:
   llvm::DenseMap<mlir::OpOperand *, unsigned> useNumbers; // of its value
   llvm::DenseMap<std::pair<mlir::OpOperand *, unsigned>, unsigned> requiredMemo;
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> reducedMemo;
-  llvm::DenseMap<std::tuple<unsigned, unsigned, unsigned>, double> conversionMemo;
+  llvm::DenseMap<std::tuple<unsigned, unsigned, unsigned, unsigned>, double> conversionMemo;
 };
 
 } // namespace sectile

@@ -43,13 +43,8 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     eraseDeadCode(getOperation());
   }
 
-  unsigned stagesFor(scf::ForOp loop) {
-    auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
-    return own ? own.getInt() : stagesOf(getOperation());
-  }
-
   void scheduleDots(scf::ForOp loop) {
-    const DotSchedule dots = planDots(loop, stagesFor(loop), target);
+    const DotSchedule dots = planDots(loop, stagesOf(loop), target);
     report(dots.remarks);
     for (StringRef hint : dots.hints)
       loop->removeAttr(hint);
@@ -66,7 +61,7 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     for (scf::ForOp loop : allIn<scf::ForOp>(getOperation())) {
       if (loop->getParentOfType<cta::PartitionOp>()) // fills its channels itself
         continue;
-      const unsigned stages = stagesFor(loop);
+      const unsigned stages = stagesOf(loop);
       if (stages < 2)
         continue;
       if (!contiguity) {
