@@ -178,10 +178,11 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   config["splits"] = 1;
   if (!suitsBoxes(call, target))
     return;
-  // 256 by 64 has all of few channels: taps are read as often as there are tiles of pixels.
-  constexpr ProductTile all[] = {
-      {128, 256, 8, 3}, {128, 192, 8, 3}, {128, 160, 8, 3}, {256, 64, 4, 4}, {128, 128, 8, 4},
-      {128, 96, 8, 4},  {64, 128, 4, 4},  {128, 64, 4, 4},  {64, 64, 4, 6},  {64, 32, 4, 6}};
+  // 256 by 64 or 32 has all of few channels: taps are read as often as there are tiles of pixels.
+  constexpr ProductTile all[] = {{128, 256, 8, 3}, {128, 192, 8, 3}, {128, 160, 8, 3},
+                                 {256, 64, 4, 4},  {256, 32, 4, 4},  {128, 128, 8, 4},
+                                 {128, 96, 8, 4},  {64, 128, 4, 4},  {128, 64, 4, 4},
+                                 {64, 64, 4, 6},   {64, 32, 4, 6}};
   const ConvShape shape(call.options);
   const std::int64_t strides = shape.h.stride * shape.w.stride;
   std::vector<ProductTile> tiles;
