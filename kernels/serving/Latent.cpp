@@ -246,12 +246,14 @@ KernelSpec latentSpec(bool listed, const std::vector<ArgumentRow> &keys,
 Config latentDefaults(const Invocation &call, const std::string &target, std::int64_t rows,
                       std::int64_t sequences, std::int64_t keys) {
   const DType dtype = call.dtype("q");
-  const bool units = hasMatrixUnits(target, dtype) && dtype != DType::float32;
-  const std::int64_t width = call.extent("D"), n = units ? 32 : 16;
-  const auto config = [&](std::int64_t m, std::int64_t warps, bool overlap) {
-    const std::int64_t splits = keyParts(ceilDiv(rows, m) * sequences, ceilDiv(keys, n),
-                                         2.0 * double(keys * width * sequences),
-                                         8.0 * double(rows * width * sequences), 0.02, target);
+  const bool units = hasMatrixUnits(target, dtype) && dtype != DType::float32,
+             warpgroups = hasWarpgroupUnits(target, dtype);
+  const std::int64_t width = call.extent("D"), latent = latentOf(call);
+  const auto config = [&](std::int64_t m, std::int64_t n, std::int64_t warps, bool overlap) {
+    const std::int64_t splits =
+        keyParts(ceilDiv(rows, m) * sequences, ceilDiv(keys, n),
+                 2.0 * double(keys * width * sequences), 8.0 * double(rows * width * sequences),
+                 0.02, target, warpgroups && rows >= m ? Work::multiplying : Work::reading);
     return Config{{"m", m},
                   {"n", n},
                   {"splits", splits},
@@ -259,12 +261,18 @@ Config latentDefaults(const Invocation &call, const std::string &target, std::in
                   {"stages", units ? 2 : 1},
                   {"overlap", overlap}};
   };
-  // Two warpgroups have half of the outputs' columns each.
-  if (hasWarpgroupUnits(target, dtype) && copiesWholeSteps(call, n))
-    return config(64, 8, true);
+  // Two warpgroups have half of the outputs' columns each. Of full tiles multiplying takes the
+  // time: with 64 keys in a step each warpgroup's part of the scores is worth an instruction. There
+  // is just room for the operands, and for none of another step in registers.
+  const bool asNumbers = call.dtype("cache") == dtype && !call.has("cache_scale");
+  if (warpgroups && asNumbers && rows >= 64 && latent > 448 && width - latent > 32 &&
+      width - latent <= 64)
+    return config(64, 64, 8, /*overlap=*/false);
+  if (warpgroups && copiesWholeSteps(call, 32))
+    return config(64, 32, 8, /*overlap=*/true);
   const std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16, units ? 32 : 16);
   // Outputs of a thread stay within 64 registers.
-  return config(m, std::clamp<std::int64_t>(m / 4, 4, 8), false);
+  return config(m, units ? 32 : 16, std::clamp<std::int64_t>(m / 4, 4, 8), false);
 }
 
 } // namespace

@@ -94,6 +94,25 @@ TEST_P(Latent, WholeStepsOfPages) {
   }
 }
 
+// What steps of 64 keys leave of shared memory holds no scores in f32 on their way between warps.
+// They are the default of full tiles.
+TEST_P(Latent, StepsOf64KeysOfTheWidestLatents) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  for (const int overlap : {0, 1}) {
+    KernelCase test{"latent_decode", {{"Hq", 20}, {"D", 576}, {"page", 64}, {"max", 3}}};
+    test.options = {{"latent", "512"}};
+    test.config = {{"m", 64}, {"n", 64}, {"warps", 8}, {"stages", 2}, {"overlap", overlap}};
+    expectRight(device, even(1, {130, 64}, test));
+  }
+  const auto keysOfStep = [](std::int64_t heads) {
+    const KernelCase test{
+        "latent_decode", {{"Hq", heads}, {"D", 576}, {"page", 64}}, {}, {}, "bf16"};
+    return completeConfig(resolveCase(test), "sm_90a", {}).at("n");
+  };
+  EXPECT_EQ(keysOfStep(128), 64);
+  EXPECT_EQ(keysOfStep(16), 32);
+}
+
 TEST_P(Latent, OptionsHoldTogether) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
   std::mt19937_64 random(13);
