@@ -3,6 +3,7 @@
 #include "ir/Target.h"
 #include "vgpu/VirtualObject.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/MC/MCAsmInfo.h"
 #include "llvm/MC/MCContext.h"
 #include "llvm/MC/MCDisassembler/MCDisassembler.h"
@@ -47,7 +48,11 @@ public:
     assembly.reset(target->createMCAsmInfo(*registers, triple, options));
     subtarget.reset(target->createMCSubtargetInfo(triple, cpu, features));
     instructions.reset(target->createMCInstrInfo());
+#if LLVM_VERSION_MAJOR == 22
     context.emplace(triple, assembly.get(), registers.get(), subtarget.get());
+#else
+    context.emplace(triple, *assembly, *registers, *subtarget);
+#endif
     disassembler.reset(target->createMCDisassembler(*subtarget, *context));
     printer.reset(target->createMCInstPrinter(triple, assembly->getAssemblerDialect(), *assembly,
                                               *instructions, *registers));

@@ -30,7 +30,10 @@ public:
       auto control = SelfExecutorProcessControl::Create();
       if (!control)
         return control.takeError();
-      auto created = std::make_unique<Linker>(std::move(*control));
+      auto memory = jitlink::InProcessMemoryManager::Create();
+      if (!memory)
+        return memory.takeError();
+      auto created = std::make_unique<Linker>(std::move(*control), std::move(*memory));
       if (Error error = created->addMachine())
         return error;
       instance = created.release();
@@ -38,9 +41,9 @@ public:
     return instance;
   }
 
-  explicit Linker(std::unique_ptr<ExecutorProcessControl> control)
-      : session(std::move(control)),
-        layer(session, session.getExecutorProcessControl().getMemMgr()),
+  Linker(std::unique_ptr<ExecutorProcessControl> control,
+         std::unique_ptr<jitlink::JITLinkMemoryManager> memory)
+      : session(std::move(control)), layer(session, std::move(memory)),
         machine(session.createBareJITDylib("machine")) {}
 
   Expected<JITDylib *> add(StringRef object, StringRef name) {

@@ -235,9 +235,9 @@ private:
 
   Value *bufferLoad(IRBuilder<> &b, const ThreadAccess &access, Type *type, Value *other) const {
     Value *zero = b.getInt32(0);
-    CallInst *load =
+    auto *load = cast<Instruction>(
         b.CreateIntrinsic(Intrinsic::amdgcn_raw_ptr_buffer_load, {bufferTypeOf(type)},
-                          {resourceOf(b, access.pointer), offsetInBuffer(b, access), zero, zero});
+                          {resourceOf(b, access.pointer), offsetInBuffer(b, access), zero, zero}));
     Value *value = b.CreateBitCast(hinted(b, access, load), type);
     auto *constant = dyn_cast_or_null<Constant>(other);
     if (!access.predicate || !other || (constant && constant->isNullValue()))
@@ -248,10 +248,10 @@ private:
   void bufferStore(IRBuilder<> &b, const ThreadAccess &access, Value *value) const {
     Type *type = bufferTypeOf(value->getType());
     Value *zero = b.getInt32(0);
-    CallInst *store =
+    auto *store = cast<Instruction>(
         b.CreateIntrinsic(Intrinsic::amdgcn_raw_ptr_buffer_store, {type},
                           {b.CreateBitCast(value, type), resourceOf(b, access.pointer),
-                           offsetInBuffer(b, access), zero, zero});
+                           offsetInBuffer(b, access), zero, zero}));
     hinted(b, access, store);
   }
 

@@ -61,7 +61,7 @@ void emitSteps(KernelEmitter &emitter, const DotSteps &steps, Registers &values,
   step->addIncoming(next, b.GetInsertBlock());
   for (auto [phi, value] : llvm::zip_equal(phis, values))
     phi->addIncoming(value, b.GetInsertBlock());
-  llvm::BranchInst *back =
+  llvm::Instruction *back =
       b.CreateCondBr(b.CreateICmpNE(next, b.getInt32(steps.count)), products, after);
   // One step is long enough, and unrolled ones take long to compile.
   keepRolled(back);

@@ -673,7 +673,7 @@ static void addIncoming(const Registers &phis, const Registers &incoming, llvm::
     cast<llvm::PHINode>(phi)->addIncoming(value, block);
 }
 
-void keepRolled(llvm::BranchInst *back) {
+void keepRolled(llvm::Instruction *back) {
   llvm::LLVMContext &context = back->getContext();
   auto *keep = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
   auto *loop = llvm::MDNode::getDistinct(context, {nullptr, keep});
@@ -714,7 +714,7 @@ void KernelEmitter::emitForInFlight(scf::ForOp op, bool &ok) {
   induction->addIncoming(next, last);
   for (auto [i, yielded] : llvm::enumerate(op.getYieldedValues()))
     addIncoming(phis[i], registers(yielded), last);
-  llvm::BranchInst *back = b.CreateCondBr(isInside(next), body, exit);
+  llvm::Instruction *back = b.CreateCondBr(isInside(next), body, exit);
   if (op->hasAttr(hints::unroll))
     keepRolled(back);
   b.SetInsertPoint(exit);
@@ -763,7 +763,7 @@ void KernelEmitter::emitFor(scf::ForOp op, bool &ok) {
   induction->addIncoming(next, b.GetInsertBlock());
   for (auto [i, yielded] : llvm::enumerate(op.getYieldedValues()))
     addIncoming(phis[i], registers(yielded), b.GetInsertBlock());
-  llvm::BranchInst *back = b.CreateBr(header);
+  llvm::Instruction *back = b.CreateBr(header);
   // The kernel has said how often: no more than that.
   if (op->hasAttr(hints::unroll))
     keepRolled(back);

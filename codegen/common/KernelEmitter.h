@@ -189,7 +189,7 @@ private:
 };
 
 /// Keeps LLVM from unrolling the loop that this branch closes.
-void keepRolled(llvm::BranchInst *back);
+void keepRolled(llvm::Instruction *back);
 
 } // namespace sectile
 

@@ -15,7 +15,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/DataExtractor.h"
+#include "llvm/Support/LEB128.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/xxhash.h"
@@ -393,10 +393,13 @@ uint32_t largestFrame(StringRef object) {
     Expected<StringRef> name = section.getName();
     Expected<StringRef> contents = section.getContents();
     if (name && contents && *name == ".stack_sizes") {
-      DataExtractor data(*contents, (*file)->isLittleEndian(), (*file)->getBytesInAddress());
-      for (uint64_t offset = 0; offset < contents->size();) {
-        data.getAddress(&offset);
-        largest = std::max(largest, data.getULEB128(&offset));
+      // Pairs of an address and a size.
+      const uint8_t *at = contents->bytes_begin(), *end = contents->bytes_end();
+      const int64_t address = (*file)->getBytesInAddress();
+      while (end - at > address) {
+        unsigned length = 0;
+        largest = std::max(largest, decodeULEB128(at + address, &length, end));
+        at += address + length;
       }
     }
     for (auto *failed : {&name, &contents})

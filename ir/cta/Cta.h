@@ -20,12 +20,12 @@ enum class MemorySpace { Shared, Tensor };
 
 namespace sectile::cta {
 /// Memory effects on shared memory; global memory is MLIR's default resource.
-struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
-  llvm::StringRef getName() final { return "shared memory"; }
+struct SharedMemory : tile::NamedResource<SharedMemory> {
+  static constexpr llvm::StringLiteral name = "shared memory";
 };
 /// Registers of sums in flight.
-struct Accumulators : mlir::SideEffects::Resource::Base<Accumulators> {
-  llvm::StringRef getName() final { return "sums in flight"; }
+struct Accumulators : tile::NamedResource<Accumulators> {
+  static constexpr llvm::StringLiteral name = "sums in flight";
 };
 } // namespace sectile::cta
 

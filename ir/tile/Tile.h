@@ -16,13 +16,19 @@
 #include "ir/tile/TileEnums.h.inc"
 
 namespace sectile::tile {
+/// A resource of effects. Its name is const for LLVM 23 and is not for LLVM 22: one of the two
+/// overrides.
+template <typename Resource> struct NamedResource : mlir::SideEffects::Resource::Base<Resource> {
+  llvm::StringRef getName() { return Resource::name; }
+  llvm::StringRef getName() const { return Resource::name; }
+};
 /// What assertions, prints and assumptions write, apart from all memory.
-struct DebugResource : mlir::SideEffects::Resource::Base<DebugResource> {
-  llvm::StringRef getName() final { return "tile.debug"; }
+struct DebugResource : NamedResource<DebugResource> {
+  static constexpr llvm::StringLiteral name = "tile.debug";
 };
 /// What operations on channels and on dots in flight read and write: it keeps them in order.
-struct ChannelMemory : mlir::SideEffects::Resource::Base<ChannelMemory> {
-  llvm::StringRef getName() final { return "tile.channel"; }
+struct ChannelMemory : NamedResource<ChannelMemory> {
+  static constexpr llvm::StringLiteral name = "tile.channel";
 };
 } // namespace sectile::tile
 

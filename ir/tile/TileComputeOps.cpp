@@ -2,6 +2,7 @@
 #include "ir/tile/Tile.h"
 #include "ir/tile/Verify.h"
 #include "mlir/Dialect/CommonFolders.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 
 using namespace mlir;
 using namespace sectile::tile;
@@ -12,8 +13,7 @@ static OpFoldResult foldNumbers(Op op, typename Op::FoldAdaptor adaptor,
                                                        const llvm::APFloat &)) {
   if (op.getA() == op.getB())
     return op.getA();
-  return constFoldBinaryOp<FloatAttr, llvm::APFloat, /*PoisonAttr=*/void>(adaptor.getOperands(),
-                                                                          which);
+  return constFoldBinaryOp<FloatAttr>(adaptor.getOperands(), which);
 }
 
 OpFoldResult MinimumNumberOp::fold(FoldAdaptor adaptor) {

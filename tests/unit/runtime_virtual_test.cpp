@@ -42,7 +42,7 @@ attributes #0 = { "target-cpu"="sm_90a" "target-features"="+ptx80" }
 !0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: LineTablesOnly)
 !1 = !DIFile(filename: "kernel.cpp", directory: "/")
 !3 = !{i32 2, !"Debug Info Version", i32 3}
-!4 = distinct !DISubprogram(name: "twice", file: !1, line: 1, unit: !0, spFlags: DISPFlagDefinition)
+!4 = distinct !DISubprogram(name: "twice", file: !1, line: 1, type: !DISubroutineType(types: !{}), unit: !0, spFlags: DISPFlagDefinition)
 !5 = !DILocation(line: 11, column: 3, scope: !4)
 )";
 

@@ -35,7 +35,7 @@ attributes #0 = { "target-cpu"="sm_80" "target-features"="+ptx80" }
 !0 = distinct !DICompileUnit(language: DW_LANG_C_plus_plus, file: !1, emissionKind: DebugDirectivesOnly)
 !1 = !DIFile(filename: "kernel.cpp", directory: "/")
 !3 = !{i32 2, !"Debug Info Version", i32 3}
-!4 = distinct !DISubprogram(name: "vector_add", file: !1, line: 1, unit: !0, spFlags: DISPFlagDefinition)
+!4 = distinct !DISubprogram(name: "vector_add", file: !1, line: 1, type: !DISubroutineType(types: !{}), unit: !0, spFlags: DISPFlagDefinition)
 !5 = !DILocation(line: 11, column: 3, scope: !4)
 !6 = !DILocation(line: 12, column: 3, scope: !4)
 !7 = !DILocation(line: 13, column: 3, scope: !4)

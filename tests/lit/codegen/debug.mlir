@@ -6,7 +6,7 @@
 // CHECK-LABEL: .entry check
 // CHECK-NOT: bar.sync
 // CHECK: setp.lt.s32 %p[[HOLDS:[0-9]+]], %r{{[0-9]+}}, 7;
-// CHECK: @%p[[HOLDS]] bra
+// CHECK: @{{!?}}%p[[HOLDS]] bra
 // CHECK: @%p{{[0-9]+}} st.global.b32
 // CHECK: ret;
 // CHECK: atom.relaxed.gpu.global.add.u64

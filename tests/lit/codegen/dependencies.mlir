@@ -36,8 +36,8 @@
 // CHECK: griddepcontrol.launch_dependents;
 // CHECK: st.global.b32
 // CHECK: griddepcontrol.wait;
-// CHECK-NEXT: // end inline asm
-// CHECK-NEXT: ret;
+// CHECK-NOT: {{^[[:space:]]+[a-z@]}}
+// CHECK: ret;
 // NONE-NOT: griddepcontrol
 module attributes {cta.target = "TARGET"} {
   func.func @k(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.kernel, cta.warps = 1 : i32} {

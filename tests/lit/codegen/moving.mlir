@@ -2,6 +2,7 @@
 // RUN: sectile-opt --sectile-pipeline %s -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s
 // RUN: sed 's/sm_80/gfx942/' %s > %t.in.mlir && sectile-opt --sectile-pipeline %t.in.mlir -o %t.amd.mlir
 // RUN: sectile-opt --emit-assembly %t.amd.mlir | FileCheck %s --check-prefix=AMD
+// RUN: sectile-opt --emit-llvm %t.amd.mlir | FileCheck %s --check-prefix=SHUFFLES
 
 // Pairs that lie next to each other in memory are a thread's own: nothing moves.
 // CHECK-LABEL: .entry pairs
@@ -15,8 +16,11 @@
 // CHECK: shfl.sync.bfly.b32 {{.*}}, 2, 31, -1;
 // CHECK: shfl.sync.bfly.b32 {{.*}}, 16, 31, -1;
 // CHECK-NOT: bar.sync
+// SHUFFLES-LABEL: void @scan(
+// SHUFFLES-COUNT-6: call i32 @llvm.amdgcn.ds.bpermute(
+// SHUFFLES: ret void
 // AMD-LABEL: scan:
-// AMD-COUNT-6: ds_bpermute_b32
+// AMD-NOT: s_barrier
 // AMD: s_endpgm
 
 // The index is held within the scratch.
@@ -27,9 +31,11 @@
 // CHECK: ld.shared.b32
 // AMD-LABEL: gather:
 // AMD: ds_write
-// AMD: s_barrier
-// AMD: v_min_u32
+// AMD-DAG: v_min_u32
+// AMD-DAG: s_barrier
 // AMD: ds_read_b32
+// What is read is there before the next barrier, after which other threads may write.
+// AMD: s_barrier
 
 // CHECK-LABEL: .entry count
 // CHECK: st.shared.b32

@@ -1,6 +1,7 @@
 // Reductions: in threads, by shuffles, through scratch; their barrier; line tables without debug sections.
 // RUN: sectile-opt --emit-assembly %s | FileCheck %s
 // RUN: sed 's/sm_80/gfx1100/' %s > %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=AMD
+// RUN: sectile-opt --emit-llvm %t.mlir | FileCheck %s --check-prefix=SHUFFLES
 
 #l = #cta.layout<"512, register [(1) (256)], lane [(2) (4) (8) (16) (32)], warp [(64) (128)]">
 
@@ -21,8 +22,11 @@
 // One thread stores the scalar.
 // CHECK: @%p{{[0-9]+}} st.global.b32
 
+// SHUFFLES-LABEL: void @sum(
+// SHUFFLES-COUNT-5: call i32 @llvm.amdgcn.ds.bpermute(
+// SHUFFLES-NOT: @llvm.amdgcn.ds.bpermute(
+// SHUFFLES: ret void
 // AMD-LABEL: sum:
-// AMD-COUNT-5: ds_bpermute_b32
 // AMD: ds_store_b32 v{{[0-9]+}}, v{{[0-9]+}} offset:64
 // AMD: s_barrier
 // AMD: ds_load_b128 v[{{.*}}], v{{[0-9]+}} offset:64
