@@ -27,17 +27,6 @@ namespace {
 
 RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// How the users of a load read its tile.
-SharedTile tileOf(Operation *load) {
-  SharedTile tile;
-  for (Operation *user : load->getUsers()) {
-    auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
-    Value read = convert ? Value(convert.getResult()) : load->getResult(0);
-    tile.readers.push_back(*cta::layoutOf(read.getType()));
-  }
-  return tile;
-}
-
 /// The axis of a tile along which what the engine copies of a load has neighbours.
 unsigned denseAxis(tile::LoadBlockOp load, Value tile) {
   return tile == load.getResult() ? *denseDimension(madeView(load.getView())) : 1;
@@ -158,7 +147,12 @@ public:
 private:
   void remark(Operation *at, const Twine &text) { plan.remarks.push_back({at, text.str()}); }
 
-  void fetch(Operation *load, Value root, const SharedTile &tile) {
+  void fetch(Operation *load, Value root, SharedTile tile) {
+    for (Operation *user : otherUsersOf(load->getResult(0), tile.uses)) {
+      auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
+      Value read = convert ? Value(convert.getResult()) : load->getResult(0);
+      tile.readers.push_back(*cta::layoutOf(read.getType()));
+    }
     std::optional<unsigned> vector;
     if (target.asyncCopy)
       vector = copiedAtOnce(load, contiguity, target);
@@ -192,8 +186,10 @@ private:
         *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
-    if (Operation *user = tile.otherUserOf(load->getResult(0)))
-      return ("it is also used by " + user->getName().getStringRef()).str();
+    // Registers that carry it on have it no more when the iteration computes.
+    const auto others = otherUsersOf(load->getResult(0), tile.uses);
+    if (!others.empty() && (root != load->getResult(0) || !target.asyncCopy))
+      return ("it is also used by " + others.front()->getName().getStringRef()).str();
     return whyNotAhead(loop, load, plan.producer, addresses);
   }
 
@@ -206,7 +202,7 @@ private:
       if (why.empty())
         why = whyNotAhead(loop, load, plan.producer, addresses);
       if (why.empty())
-        fetch(load, load->getResult(0), tileOf(load));
+        fetch(load, load->getResult(0), {});
       else
         remark(load, "this load stays in its loop, not ahead of it: " + why);
     }
@@ -230,7 +226,7 @@ private:
       if (!why.empty())
         remark(load, "this load stays in its loop, not ahead of it: " + why);
       else if (whyNotCopied(load).empty())
-        fetch(load, load->getResult(0), tileOf(load));
+        fetch(load, load->getResult(0), {});
       else
         plan.carried.push_back(load);
     }
