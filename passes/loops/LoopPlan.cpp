@@ -127,6 +127,7 @@ public:
         makeRoomAround();
         leaveOut(computed.loads);
       }
+      carryRows();
       plan.takesTurns = canTakeTurns();
       sayWhyComplete();
     } else {
@@ -196,7 +197,7 @@ private:
   /// Loads that operands are computed from.
   void fetchComputedFrom(ArrayRef<Operation *> loads) {
     for (Operation *load : loads) {
-      if (llvm::any_of(plan.loads, [&](const FetchedLoad &other) { return other.load == load; }))
+      if (isFetched(load))
         continue;
       std::string why = whyNotAsync(load);
       if (why.empty())
@@ -204,8 +205,46 @@ private:
       if (why.empty())
         fetch(load, load->getResult(0), {});
       else
-        remark(load, "this load stays in its loop, not ahead of it: " + why);
+        staying[load] = why;
     }
+  }
+
+  /// Has what few registers hold, and no ring does, made one iteration ahead, as the scales of a
+  /// block, a mask of bytes, a row with padding: else threads wait for memory before a dot, or
+  /// behind the only one. Beside a producer, warpgroups cover each other's waits.
+  void carryRows() {
+    const auto dots = allIn<cta::DotOp>(loop);
+    unsigned held = 0;
+    if (!dots.empty() && plan.producer != Producer::Partition && !isAround() &&
+        !hasChannelsByHand(kernel))
+      for (Operation &op : loop.getBody()->without_terminator()) {
+        if (!isLoad(&op) || !isa<RankedTensorType>(op.getResult(0).getType()) || op.use_empty() ||
+            isFetched(&op) || tiles.contains(op.getResult(0)))
+          continue;
+        const unsigned taken = registersOf(op.getResult(0).getType());
+        if ((dots.size() > 1 && !staying.contains(&op)) || held + taken > registersOfRows ||
+            leadsToLoad(&op) || !whyNotAhead(loop, &op, Producer::Registers, addresses).empty())
+          continue;
+        held += taken;
+        plan.carried.push_back(&op);
+      }
+    for (const auto &[load, why] : staying)
+      if (!llvm::is_contained(plan.carried, load))
+        remark(load, "this load stays in its loop, not ahead of it: " + why);
+      else if (plan.stages > 2)
+        remark(load, "this load is one iteration ahead, in registers: " + why);
+  }
+  static constexpr unsigned registersOfRows = 4;
+
+  bool isFetched(Operation *load) {
+    return llvm::any_of(plan.loads, [&](const FetchedLoad &other) { return other.load == load; });
+  }
+
+  /// Whether the loop computes an address from what a load gives.
+  bool leadsToLoad(Operation *load) {
+    return anyIn(loop, [&](Operation *other) {
+      return other != load && isLoad(other) && followsFrom(loop, other, load);
+    });
   }
 
   /// In a loop without dots, all loads of its body: copied to shared memory, so that as many
@@ -631,6 +670,8 @@ private:
   LoopResources resources;
   LoopPlan plan;
   StringRef whyNotInFlight; ///< where not for want of room
+  /// Loads that operands are computed from and no ring takes, and why.
+  llvm::MapVector<Operation *, std::string> staying;
 };
 
 } // namespace
