@@ -170,7 +170,7 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     for (auto &[channel, tiles] : channels)
       for (SlotTile &tile : tiles)
         for (tile::ReadSlotOp read : tile.reads)
-          if (tile.otherUserOf(read))
+          if (!otherUsersOf(read, tile.uses).empty())
             tile.readers.push_back(*cta::layoutOf(read.getType()));
     return success();
   }

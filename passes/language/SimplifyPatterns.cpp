@@ -1,7 +1,8 @@
-// Rewrites of tile and cta operations. Every one leaves fewer operations, smaller tiles, or an
-// access without a mask.
+// Rewrites of tile and cta operations. Every one leaves fewer operations, smaller tiles, an access
+// without a mask, or a loop whose iterations can be counted.
 #include "passes/language/SimplifyPatterns.h"
 #include "ir/cta/Cta.h"
+#include "ir/tile/Overflow.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/analysis/SharedMemory.h"
@@ -209,6 +210,79 @@ std::optional<bool> constantMask(Value mask) {
   return std::nullopt;
 }
 
+/// A loop that goes on while a counter is below a bound is one over a range: loads are copied ahead
+/// of those alone, by the engine, too.
+struct CountingWhile : OpRewritePattern<scf::WhileOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(scf::WhileOp loop, PatternRewriter &rewriter) const override {
+    const std::optional<Counter> counter = counterOf(loop);
+    if (!counter)
+      return rewriter.notifyMatchFailure(loop, "counts to no bound");
+    // The number of what the first region gets, for what the second gets.
+    SmallVector<unsigned> sources;
+    for (Value value : loop.getConditionOp().getArgs()) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      if (!argument || argument.getOwner() != loop.getBeforeBody())
+        return rewriter.notifyMatchFailure(loop, "hands on what its condition computes");
+      sources.push_back(argument.getArgNumber());
+    }
+    auto range = scf::ForOp::create(rewriter, loop.getLoc(), loop.getInits()[counter->number],
+                                    counter->bound, counter->step, loop.getInits());
+    SmallVector<Value> arguments, results;
+    for (unsigned source : sources) {
+      arguments.push_back(source == counter->number ? range.getInductionVar()
+                                                    : range.getRegionIterArg(source));
+      results.push_back(range.getResult(source));
+    }
+    rewriter.inlineBlockBefore(loop.getAfterBody(), range.getBody(), range.getBody()->end(),
+                               arguments);
+    rewriter.replaceOp(loop, results);
+    return success();
+  }
+
+private:
+  struct Counter {
+    unsigned number; ///< among what the loop carries
+    Value bound, step;
+  };
+
+  static std::optional<Counter> counterOf(scf::WhileOp loop) {
+    auto compare = loop.getConditionOp().getCondition().getDefiningOp<arith::CmpIOp>();
+    if (!compare || &loop.getBeforeBody()->front() != compare ||
+        compare->getNextNode() != loop.getConditionOp())
+      return std::nullopt;
+    Value low = compare.getLhs(), bound = compare.getRhs();
+    if (compare.getPredicate() == arith::CmpIPredicate::sgt)
+      std::swap(low, bound);
+    else if (compare.getPredicate() != arith::CmpIPredicate::slt)
+      return std::nullopt;
+    auto counter = dyn_cast<BlockArgument>(low);
+    if (!counter || counter.getOwner() != loop.getBeforeBody() ||
+        !loop.isDefinedOutsideOfLoop(bound))
+      return std::nullopt;
+    const unsigned number = counter.getArgNumber();
+    // One with a width of its own may wrap around.
+    auto next = loop.getYieldOp()->getOperand(number).getDefiningOp<arith::AddIOp>();
+    if (!next || !tile::isMarkedToFit(*next))
+      return std::nullopt;
+    for (auto [from, step] :
+         {std::pair(next.getLhs(), next.getRhs()), std::pair(next.getRhs(), next.getLhs())}) {
+      auto argument = dyn_cast<BlockArgument>(from);
+      if (argument && argument.getOwner() == loop.getAfterBody() &&
+          loop.getConditionOp().getArgs()[argument.getArgNumber()] == counter &&
+          loop.isDefinedOutsideOfLoop(step) && isPositive(step))
+        return Counter{number, bound, step};
+    }
+    return std::nullopt;
+  }
+
+  static bool isPositive(Value step) {
+    APInt constant;
+    return step.getDefiningOp<tile::NumProgramsOp>() ||
+           (matchPattern(step, m_ConstantInt(&constant)) && constant.isStrictlyPositive());
+  }
+};
+
 template <typename Op> struct LoadOfConstantMask : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
@@ -269,7 +343,7 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
                ShapeOfSplat<tile::ReshapeOp>, ShapeOfSplat<tile::PermuteOp>,
                ShapeOfSplat<cta::ConvertLayoutOp>, SameTwice<tile::BroadcastOp>,
                SameTwice<tile::ReshapeOp>, SameTwice<cta::ConvertLayoutOp>, PermuteTwice,
-               ElementwiseOfSplats, CompareOfRange, CounterPlusStep, TrivialLoop,
+               ElementwiseOfSplats, CompareOfRange, CounterPlusStep, TrivialLoop, CountingWhile,
                LoadOfConstantMask<tile::LoadOp>, LoadOfConstantMask<cta::BufferLoadOp>,
                StoreOfConstantMask<tile::StoreOp>, StoreOfConstantMask<cta::BufferStoreOp>,
                AtomicOfConstantMask<tile::AtomicRMWOp>, AtomicOfConstantMask<tile::AtomicCasOp>>(

@@ -80,17 +80,17 @@ void SharedTile::addUse(cta::DotOp dot, unsigned number, ArrayRef<int32_t> order
   readers.push_back(readerLayout(dot, number).permute(invertPermutationVector(axes)));
 }
 
-Operation *SharedTile::otherUserOf(Value value) const {
-  SmallVector<Value> values{value};
-  while (!values.empty())
-    for (OpOperand &use : values.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      if (isa<cta::ConvertLayoutOp, tile::PermuteOp, tile::ReshapeOp>(user))
-        values.push_back(user->getResult(0));
-      else if (llvm::none_of(uses, [&](const BufferUse &each) { return each.operand == &use; }))
-        return user;
-    }
-  return nullptr;
+SmallVector<Operation *> otherUsersOf(Value tile, ArrayRef<BufferUse> uses) {
+  SmallVector<Operation *> others;
+  for (OpOperand &use : tile.getUses()) {
+    Operation *user = use.getOwner();
+    const bool hands = isa<cta::ConvertLayoutOp, tile::PermuteOp, tile::ReshapeOp>(user)
+                           ? otherUsersOf(user->getResult(0), uses).empty()
+                           : llvm::any_of(uses, [&](auto &each) { return each.operand == &use; });
+    if (!hands)
+      others.push_back(user);
+  }
+  return others;
 }
 
 } // namespace sectile

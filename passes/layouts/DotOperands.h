@@ -34,10 +34,10 @@ struct SharedTile : BufferReaders {
 
   /// Has a dot read it: operand `number`, whose axes come from the tile's in this order.
   void addUse(cta::DotOp dot, unsigned number, llvm::ArrayRef<int32_t> order, const Target &target);
-
-  /// What else uses `value`, which is the tile, or a conversion of it; null when nothing does.
-  mlir::Operation *otherUserOf(mlir::Value value) const;
 };
+
+/// What uses a tile otherwise than to hand it to `uses`, converted or not.
+llvm::SmallVector<mlir::Operation *> otherUsersOf(mlir::Value tile, llvm::ArrayRef<BufferUse> uses);
 
 /// By the tiles that they are of.
 using SharedTiles = llvm::MapVector<mlir::Value, SharedTile>;

@@ -41,9 +41,12 @@ SmallVector<Operation *> FetchedLoad::readers() const {
   SmallVector<Operation *> readers;
   for (const BufferUse &use : uses)
     readers.push_back(use.operand->getOwner());
-  if (uses.empty())
-    llvm::append_range(readers, load->getUsers());
+  llvm::append_range(readers, takers());
   return readers;
+}
+
+SmallVector<Operation *> FetchedLoad::takers() const {
+  return otherUsersOf(load->getResult(0), uses);
 }
 
 namespace {
@@ -53,9 +56,10 @@ bool isIntegerDivision(Operation *op) {
              arith::CeilDivUIOp, arith::FloorDivSIOp>(op);
 }
 
-/// Gives the users of a load the tile from its buffer instead, in the layouts that they convert it
-/// to. The reads are where `builder` is.
-SmallVector<Operation *> readTile(OpBuilder &builder, Operation *load, Value buffer) {
+/// Gives these users of a load the tile from its buffer instead, in the layouts that they convert
+/// it to. The reads are where `builder` is.
+SmallVector<Operation *> readTile(OpBuilder &builder, Operation *load, ArrayRef<Operation *> users,
+                                  Value buffer) {
   DenseMap<Type, cta::LocalLoadOp> tiles;
   SmallVector<Operation *> reads;
   auto tileOf = [&](Type type) {
@@ -67,6 +71,8 @@ SmallVector<Operation *> readTile(OpBuilder &builder, Operation *load, Value buf
     return tile;
   };
   for (OpOperand &use : llvm::make_early_inc_range(load->getUses())) {
+    if (!llvm::is_contained(users, use.getOwner()))
+      continue;
     auto convert = dyn_cast<cta::ConvertLayoutOp>(use.getOwner());
     cta::LocalLoadOp tile =
         tileOf(convert ? Type(convert.getType()) : load->getResult(0).getType());
@@ -422,7 +428,7 @@ private:
     Block::BlockArgListType arguments = loop.getRegionIterArgs();
     counters = llvm::to_vector_of<Value>(arguments.take_back(numCounters));
     Operation *terminator = loop.getBody()->getTerminator();
-    SmallVector<std::tuple<Group *, Operation *, Value>> tiles;
+    SmallVector<std::tuple<Group *, const FetchedLoad *, Value>> tiles;
     SmallVector<Value> yielded;
     for (auto [i, group] : llvm::enumerate(groups)) {
       OpBuilder builder(group.consumer);
@@ -437,8 +443,7 @@ private:
       for (auto [load, buffer] : llvm::zip(group.loads, wait.getBuffers())) {
         for (const BufferUse &reader : load->uses)
           readBuffer(builder, reader, buffer);
-        if (load->uses.empty())
-          tiles.push_back({&group, load->load, buffer});
+        tiles.push_back({&group, load, buffer});
       }
       if (i == 0 && ahead > 0)
         yielded = issueAhead(builder);
@@ -450,7 +455,7 @@ private:
     // Only now, as addresses may be computed from what is loaded.
     for (auto &[group, load, buffer] : tiles) {
       OpBuilder builder(group->consumer);
-      for (Operation *read : readTile(builder, load, buffer)) {
+      for (Operation *read : readTile(builder, load->load, load->takers(), buffer)) {
         // Registers hold it no longer than they have to.
         if (producer == Producer::Partition)
           sink(read);

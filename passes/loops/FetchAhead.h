@@ -12,7 +12,7 @@ namespace sectile {
 struct LoopPlan;
 
 /// A load in a loop's body, by pointers or from a view, whose tile is read from shared memory, in
-/// the same loop: by the `uses`, and where there are none by whatever takes it, as a tile.
+/// the same loop: by the `uses`, and by whatever else takes it, as a tile.
 struct FetchedLoad {
   mlir::Operation *load;
   mlir::Value tile; ///< what dots read: what it loads, or the lines of that
@@ -37,6 +37,8 @@ struct FetchedLoad {
   /// Whether the buffer has the lines of a block of more dimensions.
   bool hasLines() const { return tile != load->getResult(0); }
 
+  /// Users of what it loads that do more than hand it to the `uses`.
+  llvm::SmallVector<mlir::Operation *> takers() const;
   /// What reads the buffer: operations in the loop, at any depth.
   llvm::SmallVector<mlir::Operation *> readers() const;
 };

@@ -27,17 +27,6 @@ namespace {
 
 RankedTensorType tileType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// How the users of a load read its tile.
-SharedTile tileOf(Operation *load) {
-  SharedTile tile;
-  for (Operation *user : load->getUsers()) {
-    auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
-    Value read = convert ? Value(convert.getResult()) : load->getResult(0);
-    tile.readers.push_back(*cta::layoutOf(read.getType()));
-  }
-  return tile;
-}
-
 /// The axis of a tile along which what the engine copies of a load has neighbours.
 unsigned denseAxis(tile::LoadBlockOp load, Value tile) {
   return tile == load.getResult() ? *denseDimension(madeView(load.getView())) : 1;
@@ -138,6 +127,7 @@ public:
         makeRoomAround();
         leaveOut(computed.loads);
       }
+      carryRows();
       plan.takesTurns = canTakeTurns();
       sayWhyComplete();
     } else {
@@ -158,7 +148,12 @@ public:
 private:
   void remark(Operation *at, const Twine &text) { plan.remarks.push_back({at, text.str()}); }
 
-  void fetch(Operation *load, Value root, const SharedTile &tile) {
+  void fetch(Operation *load, Value root, SharedTile tile) {
+    for (Operation *user : otherUsersOf(load->getResult(0), tile.uses)) {
+      auto convert = dyn_cast<cta::ConvertLayoutOp>(user);
+      Value read = convert ? Value(convert.getResult()) : load->getResult(0);
+      tile.readers.push_back(*cta::layoutOf(read.getType()));
+    }
     std::optional<unsigned> vector;
     if (target.asyncCopy)
       vector = copiedAtOnce(load, contiguity, target);
@@ -192,24 +187,64 @@ private:
         *tile.along != fastestAxis(*cta::layoutOf(load->getResult(0).getType())))
       return "the dot's instruction reads neighbours along the inner dimension, and those in "
              "memory lie across it";
-    if (Operation *user = tile.otherUserOf(load->getResult(0)))
-      return ("it is also used by " + user->getName().getStringRef()).str();
+    // Registers that carry it on have it no more when the iteration computes.
+    const auto others = otherUsersOf(load->getResult(0), tile.uses);
+    if (!others.empty() && (root != load->getResult(0) || !target.asyncCopy))
+      return ("it is also used by " + others.front()->getName().getStringRef()).str();
     return whyNotAhead(loop, load, plan.producer, addresses);
   }
 
   /// Loads that operands are computed from.
   void fetchComputedFrom(ArrayRef<Operation *> loads) {
     for (Operation *load : loads) {
-      if (llvm::any_of(plan.loads, [&](const FetchedLoad &other) { return other.load == load; }))
+      if (isFetched(load))
         continue;
       std::string why = whyNotAsync(load);
       if (why.empty())
         why = whyNotAhead(loop, load, plan.producer, addresses);
       if (why.empty())
-        fetch(load, load->getResult(0), tileOf(load));
+        fetch(load, load->getResult(0), {});
       else
-        remark(load, "this load stays in its loop, not ahead of it: " + why);
+        staying[load] = why;
     }
+  }
+
+  /// Has what few registers hold, and no ring does, made one iteration ahead, as the scales of a
+  /// block, a mask of bytes, a row with padding: else threads wait for memory before a dot, or
+  /// behind the only one. Beside a producer, warpgroups cover each other's waits.
+  void carryRows() {
+    const auto dots = allIn<cta::DotOp>(loop);
+    unsigned held = 0;
+    if (!dots.empty() && plan.producer != Producer::Partition && !isAround() &&
+        !hasChannelsByHand(kernel))
+      for (Operation &op : loop.getBody()->without_terminator()) {
+        if (!isLoad(&op) || !isa<RankedTensorType>(op.getResult(0).getType()) || op.use_empty() ||
+            isFetched(&op) || tiles.contains(op.getResult(0)))
+          continue;
+        const unsigned taken = registersOf(op.getResult(0).getType());
+        if ((dots.size() > 1 && !staying.contains(&op)) || held + taken > registersOfRows ||
+            leadsToLoad(&op) || !whyNotAhead(loop, &op, Producer::Registers, addresses).empty())
+          continue;
+        held += taken;
+        plan.carried.push_back(&op);
+      }
+    for (const auto &[load, why] : staying)
+      if (!llvm::is_contained(plan.carried, load))
+        remark(load, "this load stays in its loop, not ahead of it: " + why);
+      else if (plan.stages > 2)
+        remark(load, "this load is one iteration ahead, in registers: " + why);
+  }
+  static constexpr unsigned registersOfRows = 4;
+
+  bool isFetched(Operation *load) {
+    return llvm::any_of(plan.loads, [&](const FetchedLoad &other) { return other.load == load; });
+  }
+
+  /// Whether the loop computes an address from what a load gives.
+  bool leadsToLoad(Operation *load) {
+    return anyIn(loop, [&](Operation *other) {
+      return other != load && isLoad(other) && followsFrom(loop, other, load);
+    });
   }
 
   /// In a loop without dots, all loads of its body: copied to shared memory, so that as many
@@ -230,7 +265,7 @@ private:
       if (!why.empty())
         remark(load, "this load stays in its loop, not ahead of it: " + why);
       else if (whyNotCopied(load).empty())
-        fetch(load, load->getResult(0), tileOf(load));
+        fetch(load, load->getResult(0), {});
       else
         plan.carried.push_back(load);
     }
@@ -635,6 +670,8 @@ private:
   LoopResources resources;
   LoopPlan plan;
   StringRef whyNotInFlight; ///< where not for want of room
+  /// Loads that operands are computed from and no ring takes, and why.
+  llvm::MapVector<Operation *, std::string> staying;
 };
 
 } // namespace

@@ -38,6 +38,7 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
     llvm::for_each(allIn<scf::ForOp>(getOperation()), [&](scf::ForOp loop) { scheduleDots(loop); });
     eraseDeadCode(getOperation());
     getOperation().walk([](LoopLikeOpInterface loop) { moveLoopInvariantCode(loop); });
+    sayWhatStays();
     fetchLoads();
     leaveCluster();
     eraseDeadCode(getOperation());
@@ -52,6 +53,25 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
       delayPromotion(loop, *dots.promotion);
     if (dots.delayed)
       delayDot(loop, *dots.delayed);
+  }
+
+  /// Plans are of loads in the bodies of loops with a count.
+  void sayWhatStays() {
+    if (stagesOf(getOperation()) < 2)
+      return;
+    for (const auto &[root, tile] : tilesForDots(getOperation(), target)) {
+      Operation *load = loadOf(root);
+      if (!load || isa<scf::ForOp>(load->getParentOp()) ||
+          load->getParentOfType<cta::PartitionOp>())
+        continue;
+      auto around = load->getParentOfType<LoopLikeOpInterface>();
+      if (isa_and_nonnull<scf::ForOp>(around.getOperation()))
+        load->emitRemark("this load goes through registers to shared memory, not ahead of its "
+                         "loop: it is in a branch");
+      else if (around)
+        load->emitRemark("this load goes through registers to shared memory, not ahead of its "
+                         "loop: that goes on by a condition, not over a range");
+    }
   }
 
   void fetchLoads() {

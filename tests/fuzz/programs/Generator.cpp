@@ -1,5 +1,6 @@
 // Random kernels: making tiles, memory, control flow, and the kernel around them.
 #include "tests/fuzz/programs/Generator.h"
+#include "ir/tile/Overflow.h"
 
 using namespace mlir;
 
@@ -326,6 +327,8 @@ void Generator::whileLoop() {
   if (options.memory && coin())
     memoryStep(2);
   Value counted = op<arith::AddIOp>(after->getArgument(0), number(1));
+  if (coin()) // a range's counter then
+    counted.getDefiningOp()->setDiscardableAttr(tile::fitsAttr, builder.getUnitAttr());
   Value other = someTileOf(shapeOf(init), elementOf(init));
   scf::YieldOp::create(builder, loc, ValueRange{counted, combine(after->getArgument(1), other)});
   tiles = outerTiles;
