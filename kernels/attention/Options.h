@@ -62,14 +62,9 @@ struct OptionFlags {
   bool near = false, minDistance = false;
   bool adds = false; // the gradient of the bias to what is there
 };
-SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, minDistance, adds)
 
 // What the kernels' code depends on.
-struct AttentionConfig : flash::LoopConfig, OptionFlags {};
-constexpr auto sectileConfigFields(std::type_identity<AttentionConfig>) {
-  return sectile::detail::joinedFields(config_fields<flash::LoopConfig>,
-                                       config_fields<OptionFlags>);
-}
+using AttentionConfig = JoinedConfig<flash::LoopConfig, OptionFlags>;
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,

@@ -14,12 +14,10 @@ struct HistogramConfig {
   int bins = 64;      // up to the next power of two
   bool alone = false; // one program counts all
 };
-SECTILE_CONFIG(HistogramConfig, block, warps, bins, alone)
 
 struct ClearArguments {
   View<std::int32_t, 1> counts;
 };
-SECTILE_STRUCT(ClearArguments, counts)
 
 Kernel clear{"histogram_clear", [](const ClearArguments &a) {
                const auto &[counts] = a;
@@ -31,7 +29,6 @@ struct HistogramArguments {
   View<std::int32_t, 1> counts;
   Int blocks;
 };
-SECTILE_STRUCT(HistogramArguments, x, counts, blocks)
 
 Kernel count{"histogram", [](const HistogramArguments &a, const HistogramConfig &config) {
                const auto &[x, counts, blocks] = a;

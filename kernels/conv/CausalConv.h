@@ -17,7 +17,6 @@ struct ConvConfig {
   bool given = false; // backward: the gradient of the final state
   bool whole = false; // of causal_conv1d_update: a program holds a sequence
 };
-SECTILE_CONFIG(ConvConfig, t, d, warps, run, width, silu, packed, b, state, indexed, given, whole)
 
 // Of each token of a tile, [tokens]: its sequence, and where that begins and ends.
 struct Sequences {

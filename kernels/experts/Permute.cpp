@@ -26,7 +26,6 @@ struct PermuteConfig {
   int block = 1024, warps = 4;
   int bins = 64; // for the experts and one more, which choices that are left out have
 };
-SECTILE_CONFIG(PermuteConfig, block, warps, bins)
 
 struct PermuteArguments {
   View<const std::int32_t, 2> experts;
@@ -36,8 +35,6 @@ struct PermuteArguments {
   View<std::int32_t, 1> counts, offsets, order, tokens;
   View<std::int32_t, 2> inverse;
 };
-SECTILE_STRUCT(PermuteArguments, experts, first, count, here, before, totals, counts, offsets,
-               order, tokens, inverse)
 
 struct Choices {
   const PermuteArguments &a;

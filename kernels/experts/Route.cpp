@@ -33,8 +33,6 @@ struct RouteConfig {
   Scoring scoring = Scoring::softmax;
   bool bias = false, renormalize = true, statistics = false, means = false;
 };
-SECTILE_CONFIG(RouteConfig, rows, warps, width, k, slots, n_group, topk_group, scoring, bias,
-               renormalize, statistics, means)
 
 template <class T> struct RouteArguments {
   View<const T, 2> logits;
@@ -44,8 +42,6 @@ template <class T> struct RouteArguments {
   View<std::int32_t, 2> experts;
   View<float, 2> counts, sums; // [programs, E]: choices of each expert, and its scores
 };
-template <class T>
-SECTILE_STRUCT(RouteArguments<T>, logits, bias, scale, weights, experts, counts, sums)
 
 Tile<float> scoresOf(const Tile<float> &x, Scoring scoring) {
   return scoring == Scoring::softmax ? softmax(x, 1) : scoring == Scoring::sigmoid ? sigmoid(x) : x;
@@ -117,12 +113,10 @@ struct StatisticsArguments {
   View<float, 1> fraction, mean_score;
   Float choices, tokens;
 };
-SECTILE_STRUCT(StatisticsArguments, counts, sums, fraction, mean_score, choices, tokens)
 
 struct StatisticsConfig {
   int rows = 64, columns = 32, warps = 4;
 };
-SECTILE_CONFIG(StatisticsConfig, rows, columns, warps)
 
 Kernel moeStatistics{"moe_statistics",
                      [](const StatisticsArguments &a, const StatisticsConfig &config) {
@@ -145,9 +139,6 @@ template <class T> struct RouteBackwardArguments {
   View<T, 2> dlogits;
   Float scale, tokens;
 };
-template <class T>
-SECTILE_STRUCT(RouteBackwardArguments<T>, logits, experts, dweights, dmean_score, dlogits, scale,
-               tokens)
 
 template <class T>
 Kernel moeRouteBackward{

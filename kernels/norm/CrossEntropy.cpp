@@ -25,7 +25,6 @@ struct CrossEntropyConfig {
   int block = 1024, rows = 1, warps = 4;
   bool smooth = false; // labels
 };
-SECTILE_CONFIG(CrossEntropyConfig, block, rows, warps, smooth)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -36,9 +35,6 @@ template <class T, class Target> struct CrossEntropyArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
 };
-template <class T, class Target>
-SECTILE_STRUCT((CrossEntropyArguments<T, Target>), logits, targets, loss, lse, ignore_index,
-               label_smoothing, lse_square)
 
 // Logits are read once: the largest so far and the sum relative to it.
 template <class T, class Target>
@@ -83,7 +79,6 @@ struct CrossEntropyBackwardConfig {
   int counted = 0;     // targets, at least all, of which each program counts those of the mean;
                        // 0: a launch before has
 };
-SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared, counted)
 
 template <class T, class Target> struct CrossEntropyBackwardArguments {
   View<const T, 2> logits;
@@ -93,9 +88,6 @@ template <class T, class Target> struct CrossEntropyBackwardArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
 };
-template <class T, class Target>
-SECTILE_STRUCT((CrossEntropyBackwardArguments<T, Target>), logits, targets, lse, dloss, share,
-               dlogits, ignore_index, label_smoothing, lse_square)
 
 template <class T, class Target>
 Kernel crossEntropyBackward{

@@ -23,21 +23,15 @@ template <class T> struct GroupNormArguments {
   Int groups;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(GroupNormArguments<T>, x, w, b, y, mean, rstd, groups, eps)
 
 // Of a part of a group: [3, B G, parts] of counts, sums and squares of distances.
-template <class T>
-struct GroupPartsArguments {
+template <class T> struct GroupPartsArguments {
   View<const T, 3> x;
   View<float, 3> sums;
   Int groups;
 };
-template <class T>
-SECTILE_STRUCT(GroupPartsArguments<T>, x, sums, groups)
 
-template <class T>
-struct GroupOfPartsArguments {
+template <class T> struct GroupOfPartsArguments {
   View<const T, 3> x;
   View<const T, 1> w, b;
   View<const float, 3> sums;
@@ -46,8 +40,6 @@ struct GroupOfPartsArguments {
   Int groups;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(GroupOfPartsArguments<T>, x, w, b, sums, y, mean, rstd, groups, eps)
 
 // Blocks of a group's channels and positions, one after another; `parts` programs have a run each.
 struct GroupBlocks {

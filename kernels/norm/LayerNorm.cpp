@@ -18,7 +18,6 @@ struct LayerNormConfig {
   bool even = false;                // no block goes beyond a row's end
   bool scaled = true, moved = true; // there are w and b
 };
-SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, even, scaled, moved)
 
 template <class T> struct LayerNormArguments {
   View<const T, 2> x;
@@ -27,8 +26,6 @@ template <class T> struct LayerNormArguments {
   View<float, 1> mean, rstd;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(LayerNormArguments<T>, x, w, b, y, mean, rstd, eps)
 
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
 // with a large mean. A row that does not fit is read twice.

@@ -34,7 +34,6 @@ struct LinearLossConfig {
   bool smooth = false, capped = false, gradients = true;
   bool shared = false, weighted = false; // gradients are of a mean; tokens have theirs
 };
-SECTILE_CONFIG(LinearLossConfig, block, warps, smooth, capped, gradients, shared, weighted)
 
 template <class T, class Target> struct LinearLossArguments {
   View<const T, 2> x, w;
@@ -45,9 +44,6 @@ template <class T, class Target> struct LinearLossArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square, softcap, scale;
 };
-template <class T, class Target>
-SECTILE_STRUCT((LinearLossArguments<T, Target>), x, w, targets, logits, dloss, share, loss, lse,
-               logprob, ignore_index, label_smoothing, lse_square, softcap, scale)
 
 template <class T, class Target>
 Kernel linearLoss{

@@ -22,7 +22,6 @@ struct RmsNormConfig {
   bool scaled = true; // there is w
   bool moved = false; // weight_offset is added to it
 };
-SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added, scaled, moved)
 
 template <class T> struct RmsNormArguments {
   View<const T, 2> x;
@@ -32,8 +31,6 @@ template <class T> struct RmsNormArguments {
   View<float, 1> rstd;
   Float eps, weight_offset;
 };
-template <class T>
-SECTILE_STRUCT(RmsNormArguments<T>, x, w, residual, y, h, rstd, eps, weight_offset)
 
 template <class T>
 Kernel rmsNorm{

@@ -23,7 +23,6 @@ struct RmsNormGatedConfig {
   bool silu = true;      // else sigmoid
   bool normFirst = true; // else the gate
 };
-SECTILE_CONFIG(RmsNormGatedConfig, block, rows, warps, whole, w, silu, normFirst)
 
 template <class T> struct RmsNormGatedArguments {
   View<const T, 2> x, z;
@@ -32,8 +31,6 @@ template <class T> struct RmsNormGatedArguments {
   View<float, 1> rstd;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(RmsNormGatedArguments<T>, x, z, w, y, rstd, eps)
 
 template <class T>
 Kernel rmsNormGated{

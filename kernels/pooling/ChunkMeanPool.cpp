@@ -20,7 +20,6 @@ struct ChunkMeanPoolConfig {
   int t = 16, d = 64, warps = 4;
   bool packed = false;
 };
-SECTILE_CONFIG(ChunkMeanPoolConfig, t, d, warps, packed)
 
 struct Chunk {
   Int start, length; // length 0: there is none of this number
@@ -65,8 +64,6 @@ template <class T> struct ChunkMeanPoolArguments {
   View<T, 4> y;
   Int chunk;
 };
-template <class T>
-SECTILE_STRUCT(ChunkMeanPoolArguments<T>, x, cu_seqlens, y, chunk)
 
 template <class T>
 Kernel chunkMeanPool{
@@ -91,8 +88,6 @@ template <class T> struct ChunkMeanPoolBackwardArguments {
   View<T, 4> dx;
   Int chunk;
 };
-template <class T>
-SECTILE_STRUCT(ChunkMeanPoolBackwardArguments<T>, cu_seqlens, dy, dx, chunk)
 
 template <class T>
 Kernel chunkMeanPoolBackward{

@@ -30,7 +30,6 @@ struct AbsoluteConfig {
   bool norm = false;  // layer norm follows
   bool whole = true;  // a row fits a block
 };
-SECTILE_CONFIG(AbsoluteConfig, m, block, warps, batches, table, given, norm, whole)
 
 // What is added to some rows of hidden states, which are rows of this batch, or of all of them
 // where positions are not given.
@@ -195,7 +194,6 @@ Kernel rowGradients{
 struct SumConfig {
   int m = 32, block = 32, warps = 4;
 };
-SECTILE_CONFIG(SumConfig, m, block, warps)
 
 template <class T>
 Kernel sumParts{"add_positions_weights", [](View<const float, 3> parts, View<T, 1> dw,
@@ -213,7 +211,6 @@ struct TableConfig {
   int m = 16, n = 64, block = 64, warps = 4;
   bool given = false;
 };
-SECTILE_CONFIG(TableConfig, m, n, block, warps, given)
 
 // Some rows of the table: where positions are given, each block of tokens that has one of them
 // is multiplied by zeros and ones; the order of the sums is that of the tokens.

@@ -17,7 +17,6 @@ struct RopeConfig {
   int dims = 0, rotary = 0;
   bool interleaved = false, scaled = false, given = false, back = false, weighs = false;
 };
-SECTILE_CONFIG(RopeConfig, m, heads, warps, dims, rotary, interleaved, scaled, given, back, weighs)
 
 // RowGains.
 struct Gains {
@@ -33,7 +32,6 @@ struct Gains {
            expand(power(positions * -boostDecay) * boost + 1.0f, 1);
   }
 };
-SECTILE_STRUCT(Gains, base, peak, center, width, boost, boostDecay)
 
 template <class T> struct RopeArguments {
   View<const T, 4> x;
@@ -43,8 +41,6 @@ template <class T> struct RopeArguments {
   RotaryNumbers rotation;
   Gains gains;
 };
-template <class T>
-SECTILE_STRUCT(RopeArguments<T>, x, positions, y, offset, rotation, gains)
 
 // A program turns the same rows of several heads at once: their angles are the same, and are made
 // while the rows are in flight.

@@ -24,8 +24,6 @@ struct RmsNormQuantConfig {
   bool w = true;         // given
   bool powerOfTwo = false;
 };
-SECTILE_CONFIG(RmsNormQuantConfig, block, rows, warps, group, grouped, whole, residual, w,
-               powerOfTwo)
 
 template <class T, class Q, class S> struct RmsNormQuantArguments {
   View<const T, 2> x;
@@ -37,9 +35,6 @@ template <class T, class Q, class S> struct RmsNormQuantArguments {
   View<float, 1> rstd;
   Float eps, weight_offset;
 };
-template <class T, class Q, class S>
-SECTILE_STRUCT((RmsNormQuantArguments<T, Q, S>), x, w, residual, y, scales, h, rstd, eps,
-               weight_offset)
 
 template <class T, class Q, class S>
 Kernel rmsNormQuant{

@@ -20,7 +20,6 @@ struct RenormalizeConfig {
   bool top_ks = false, top_ps = false;
   bool cutsTwice = false; // by a top_p of the top_k
 };
-SECTILE_CONFIG(RenormalizeConfig, row_block, warps, top_ks, top_ps, cutsTwice)
 
 struct RenormalizeArguments {
   View<const float, 2> probs;
@@ -30,7 +29,6 @@ struct RenormalizeArguments {
   Float top_p;
   View<float, 2> y;
 };
-SECTILE_STRUCT(RenormalizeArguments, probs, top_ks, top_ps, top_k, top_p, y)
 
 Kernel renormalize{
     "renormalize", [](const RenormalizeArguments &a, const RenormalizeConfig &config) {

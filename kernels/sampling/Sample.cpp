@@ -46,9 +46,6 @@ struct SampleConfig {
   bool cutsTwice = false; // by a top_p of the top_k
   bool lists = false;     // by top_k or min_p
 };
-SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, group, groups, list, joint,
-               logprobs, logit_bias, counts, penalties, bitmask, temperatures, top_ks, top_ps,
-               min_ps, seeds, offsets, draws, cuts, cutsTwice, lists)
 
 template <class T> struct SampleArguments {
   View<const T, 2> logits;
@@ -73,15 +70,9 @@ template <class T> struct SampleArguments {
   View<std::int32_t, 1> token, rank;
   View<float, 1> logprob;
 };
-template <class T>
-SECTILE_STRUCT(SampleArguments<T>, logits, logit_bias, counts, penalties, bitmask, temperatures,
-               top_ks, top_ps, min_ps, seeds, offsets, seed, temperature, top_p, min_p, repetition,
-               frequency, presence, top_k, maxima, totals, drawn, chosen, ahead, massAhead, list,
-               token, rank, logprob)
 
 // A row, of which a program holds so many logits at once.
-template <class T>
-struct SampledRow {
+template <class T> struct SampledRow {
   const SampleArguments<T> &a;
   const SampleConfig &config;
   int n;

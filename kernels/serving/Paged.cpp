@@ -157,19 +157,13 @@ namespace {
 struct LimitConfig {
   bool chunked = false, tree = false;
 };
-SECTILE_CONFIG(LimitConfig, chunked, tree)
-struct PagedOptionConfig : AttentionConfig, flash::PageConfig, LimitConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
-  return sectile::detail::joinedFields(
-      config_fields<AttentionConfig>, config_fields<flash::PageConfig>, config_fields<LimitConfig>);
-}
+using PagedOptionConfig = JoinedConfig<AttentionConfig, flash::PageConfig, LimitConfig>;
 
 // What a query sees besides what OptionScores says.
 struct PagedLimits {
   flash::Chunked chunks;
   flash::TokenTree tree;
 };
-SECTILE_STRUCT(PagedLimits, chunks, tree)
 
 class PagedVisibility final : public flash::AnyVisibility {
 public:

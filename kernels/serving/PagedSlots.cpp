@@ -20,7 +20,6 @@ struct SlotsConfig {
   int page = 16;
   bool packed = false;
 };
-SECTILE_CONFIG(SlotsConfig, m, warps, page, packed)
 
 struct SlotsArguments {
   View<const std::int32_t, 1> context_lens;
@@ -28,7 +27,6 @@ struct SlotsArguments {
   View<const std::int32_t, 1> cu_seqlens_q;
   View<std::int32_t, 1> slots, positions;
 };
-SECTILE_STRUCT(SlotsArguments, context_lens, block_tables, cu_seqlens_q, slots, positions)
 
 Kernel pagedSlots{
     "paged_slots", [](const SlotsArguments &a, const SlotsConfig &config) {

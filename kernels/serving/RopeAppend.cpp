@@ -33,8 +33,6 @@ struct RopeAppendConfig {
   bool k_scale = false, v_scale = false;                    // given
   bool wide = false;                                        // slots and positions have 64 bits
 };
-SECTILE_CONFIG(RopeAppendConfig, m, heads, warps, page, valueWidth, dims, rotary, interleaved,
-               scaled, cos_sin, q_weight, k_weight, k_scale, v_scale, wide)
 
 template <class T, class C> struct RopeAppendArguments {
   View<const T, 3> q, k, v;
@@ -47,9 +45,6 @@ template <class T, class C> struct RopeAppendArguments {
   RotaryNumbers rotation;
   Float eps, weight_offset;
 };
-template <class T, class C>
-SECTILE_STRUCT((RopeAppendArguments<T, C>), q, k, v, slots, positions, cos_sin, q_weight, k_weight,
-               k_scale, v_scale, q_out, k_out, v_out, rotation, eps, weight_offset)
 
 // [tokens, pairs]: of a table [P, R] of cosines, then sines.
 SinCos tableAngles(const View<const float, 2> &table, const Tile<std::int64_t> &positions,

@@ -221,8 +221,8 @@ struct KernelSpec {
   // if there is no such input.
   void add_gradients(const std::vector<std::string> &inputs);
 
-  // Fills `config` with the fields of a configuration struct (SECTILE_CONFIG), and `defaults` with
-  // the values of its initialisers. `docs` describe the fields, in order; there may be fewer.
+  // Fills `config` with the fields of a configuration struct, and `defaults` with the values of its
+  // initialisers. `docs` describe the fields, in order; there may be fewer.
   // Use::config_as<C>() gives the struct back in `apply`.
   template <KernelConfig C> void configure(std::vector<std::string> docs = {}) {
     ConfigValues values;

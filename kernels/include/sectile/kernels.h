@@ -92,12 +92,10 @@ template <class T, int N> struct LayerNormOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> mean, rstd;
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd);
 template <class T, int N> struct LayerNormGradients {
   Tensor<T, N> dx;
   std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db);
 
 struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
@@ -110,7 +108,6 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h);
 struct RmsNormQuantOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
@@ -126,8 +123,6 @@ template <class Q, class T, int N> struct RmsNormQuantOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class Q, class T, int N>
-SECTILE_OUTPUTS((RmsNormQuantOutputs<Q, T, N>), y, scales, rstd, h);
 struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
@@ -138,7 +133,6 @@ template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
   std::optional<Tensor<T, 1>> dw = {};
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw);
 
 namespace detail {
 void addOptions(TypedCall &call, const LayerNormOptions &options);
@@ -249,7 +243,6 @@ template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
 };
-template <int N> SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse);
 
 namespace detail {
 void addOptions(TypedCall &call, const CrossEntropyOptions &options);
@@ -309,7 +302,6 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;               // [N, H]
   Tensor<float, 2> dw;           // [V, H]
 };
-template <class T> SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw);
 
 namespace detail {
 void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
@@ -389,7 +381,6 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
-template <class T> SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db);
 
 namespace detail {
 void addOptions(TypedCall &call, const Conv2dOptions &options);

@@ -57,7 +57,6 @@ struct LatentOptions {
 struct PagedSlots {
   Tensor<std::int32_t, 1> slots, positions; // [T]
 };
-SECTILE_OUTPUTS(PagedSlots, slots, positions);
 
 namespace detail {
 void addOptions(TypedCall &call, const KvAppendOptions &options);

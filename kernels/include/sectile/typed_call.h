@@ -24,10 +24,6 @@ template <class Options>
 concept TypedOptions =
     requires(TypedCall &call, const Options &options) { addOptions(call, options); };
 
-// The outputs that SECTILE_OUTPUTS names.
-template <class Outputs>
-inline constexpr auto outputFields = sectileOutputFields(std::type_identity<Outputs>());
-
 template <class Value> struct OutputAs;
 template <> struct OutputAs<AnyTensor> {
   static AnyTensor from(const AnyTensor &tensor) { return tensor; }
@@ -57,14 +53,15 @@ template <class Value> Value takeTensor(const NamedTensors &tensors, std::string
 template <class Outputs> NamedTensors namedOutputs(const std::optional<Outputs> &to) {
   NamedTensors given;
   if (to)
-    outputFields<Outputs>.apply(
-        [&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); });
+    Fields<Outputs>::each(
+        *to, [&](std::string_view name, const auto &tensor) { addTensor(given, name, tensor); });
   return given;
 }
 template <class Outputs> Outputs outputsOf(const NamedTensors &tensors) {
-  return outputFields<Outputs>.apply([&]<class... Values>(const Field<Outputs, Values> &...field) {
-    return Outputs{takeTensor<Values>(tensors, field.name)...};
-  });
+  return Fields<Outputs>::template build<Outputs>(
+      [&]<class Value>(std::type_identity<Value>, std::string_view name) {
+        return takeTensor<Value>(tensors, name);
+      });
 }
 
 // Runs a call, with options or without, for a struct of outputs or for one output.
@@ -101,15 +98,3 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
 }
 
 } // namespace sectile::detail
-
-// SECTILE_OUTPUTS(Type, field, ...); says that the fields of a struct of tensors are the outputs of
-// their names; with template <...> before it, of a class template.
-#define SECTILE_OUTPUTS(Type, ...)                                                                 \
-  inline constexpr auto sectileOutputFields(std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {       \
-    using Outputs = SECTILE_DETAIL_TYPE(Type);                                                     \
-    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Outputs, __VA_ARGS__);                        \
-    static_assert(::sectile::detail::namesEveryField<Outputs>(fields),                             \
-                  "SECTILE_OUTPUTS must name every field of the struct, in their order");          \
-    return fields;                                                                                 \
-  }                                                                                                \
-  static_assert(true, "a declaration that ends with a semicolon")
