@@ -260,8 +260,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const double cap = call.options.number("softcap"), scale = call.options.number("scale");
   const std::string &reduction = call.options.choice("reduction");
   const CrossEntropyValues values = lossValues(call.options);
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, in[0], arithmetic),
                w = loadOperand(numbers, call, in[1], arithmetic);
     std::vector<Number> logits(static_cast<std::size_t>(n * v));
