@@ -26,7 +26,6 @@ inline const auto sampleMask =
 void checkHeads(const Invocation &call, const std::string &ofQueries = "q",
                 const std::string &ofKeys = "k and v",
                 const std::vector<std::string> &widths = {"D", "Dv"});
-void checkScores(const Invocation &call);
 void checkAttention(const Invocation &call);
 void checkVarlen(const Invocation &call);
 void checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs);

@@ -4,7 +4,6 @@
 // group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/Spread.h"
@@ -242,12 +241,11 @@ KernelSpec sectile::groupNormSpec() {
        {"-> mean: [B, G] f32", "of each group of C/G neighbouring channels"},
        {"-> rstd: [B, G] f32", "1/sqrt(variance + eps) of each group, with the biased variance"}});
   spec.add_options({{"groups: integer = 32 e.g. 1, 3", "G, which divides C"},
-                    {"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
+                    {"eps: number = 1e-5 from 0 e.g. 0.01", "added to the variance"}});
   spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
   spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };
   spec.check = [](const Invocation &call) {
-    checkEps(call);
     const std::int64_t groups = call.options.integer("groups");
     if (groups < 1 || call.extent("C") % groups != 0)
       throw InputError("group_norm: option 'groups' is " + std::to_string(groups) +

@@ -248,10 +248,6 @@ void check(const Invocation &call) {
     refuse(call, "there are targets, but w has no classes");
   if (call.extent("N") == 0 && call.options.flag("gradients"))
     refuse(call, "there are no rows, so that dw would not be written; use gradients=false");
-  checkSmoothing(call);
-  if (!(call.options.number("softcap") >= 0))
-    refuse(call, "option 'softcap' is ", call.options.choice("softcap"),
-           ", but must be at least 0");
 }
 
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
@@ -332,7 +328,7 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}}});
   spec.add_options(lossOptions());
   spec.add_options(
-      {{"softcap: number = 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
+      {{"softcap: number = 0 from 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
        {"scale: number = 1 e.g. 0.5", "of the logits"},
        {"gradients: flag = true", "dx and dw are wanted"},
        {"accumulate: f32|same = f32", "dw's dtype, in which chunks are added; same is w's"},

@@ -81,7 +81,6 @@ inline const Kernel crossEntropyShare{
 // What their descriptions share.
 ArgumentRow targetsArgument(const std::string &axes);
 std::vector<OptionRow> lossOptions();
-void checkSmoothing(const Invocation &call);
 // Of all rows, or one number.
 std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options);
 CrossEntropyValues lossValues(const OptionValues &options);

@@ -384,15 +384,6 @@ Kernel samplePick{
 void check(const Invocation &call) {
   const std::int64_t tokens = call.extent("V");
   checkTokens(call, tokens);
-  checkCuts(call);
-  const auto least = [&](const char *option, double bound) {
-    if (!(call.options.number(option) >= bound))
-      refuse(call, "option '", option, "' is ", call.options.choice(option),
-             ", but must be at least ", (bound == 0 ? "0" : "1e-3"));
-  };
-  least("temperature", 0);
-  least("min_p", 0);
-  least("repetition", 1e-3);
   const bool penalised = call.options.number("repetition") != 1 ||
                          call.options.number("frequency") != 0 ||
                          call.options.number("presence") != 0 || call.has("penalties");
@@ -465,12 +456,12 @@ KernelSpec sectile::sampleSpec() {
         "logarithm of the token's probability at this temperature (at 1 where that is 0), before "
         "tokens are left out"},
        {"-> rank: [B] i32 with logprobs", "1 for the token of the largest logit"}});
-  spec.add_options(
-      {{"temperature: number = 1 e.g. 0, 0.7", "logits are divided by it; 0: the largest logit"}});
+  spec.add_options({{"temperature: number = 1 from 0 e.g. 0, 0.7",
+                     "logits are divided by it; 0: the largest logit"}});
   spec.add_options(cutOptions());
   spec.add_options(
-      {{"min_p: number = 0 e.g. 0.05", "least probability that stays, of the largest one"},
-       {"repetition: number = 1 e.g. 1.3",
+      {{"min_p: number = 0 from 0 e.g. 0.05", "least probability that stays, of the largest one"},
+       {"repetition: number = 1 from 1e-3 e.g. 1.3",
         "divides positive logits of tokens that occurred, times others"},
        {"frequency: number = 0 e.g. 0.2",
         "taken from logits for each time that the token was generated"},

@@ -100,6 +100,7 @@ struct OptionSpec {
   // inputs and which of them are given, but no extents. `initial` must be empty then.
   std::function<std::string(const Invocation &)> initial_by = nullptr;
   std::vector<std::string> choices = {};
+  std::string least = "", most = "";     // of a number or integer, inclusive; empty: no bound
   std::vector<std::string> samples = {}; // for a number: other sensible values, for help and tests
   std::string doc = "";
 };
@@ -119,7 +120,8 @@ struct ArgumentRow {
 };
 
 // An option in short: {"offset: number = 0 e.g. 0.5", "added to every element"}. The kind is flag,
-// number, integer, seed or the choices, as mean|max. The default and the samples may be left out.
+// number, integer, seed or the choices, as mean|max. "= default", then "from least" or "from least
+// to most", and then "e.g. samples" may be left out.
 struct OptionRow {
   std::string text, doc = "";
   decltype(OptionSpec::initial_by) initial_by = nullptr;
