@@ -85,13 +85,13 @@ NamedTensors detail::runLoss(const Stream &stream, TypedCall call, LossReduction
   return result;
 }
 
-SECTILE_TYPED_OPTIONS(MatmulOptions)
+template void detail::addOptions(TypedCall &, const MatmulOptions &);
 void detail::addOptions(TypedCall &call, const LayerNormOptions &options) {
   addFields(call, options);
   if (call.kernel == "layer_norm_backward")
     call.options.erase("eps");
 }
-SECTILE_TYPED_OPTIONS(RmsNormOptions)
+template void detail::addOptions(TypedCall &, const RmsNormOptions &);
 void detail::addOptions(TypedCall &call, const RmsNormQuantOptions &options) {
   addFields(call, options);
   if (auto group = call.options.extract("group")) {
@@ -100,38 +100,38 @@ void detail::addOptions(TypedCall &call, const RmsNormQuantOptions &options) {
     call.options["granularity"] = "group";
   }
 }
-SECTILE_TYPED_OPTIONS(RmsNormBackwardOptions)
-SECTILE_TYPED_OPTIONS(CrossEntropyOptions)
-SECTILE_TYPED_OPTIONS(LinearCrossEntropyOptions)
+template void detail::addOptions(TypedCall &, const RmsNormBackwardOptions &);
+template void detail::addOptions(TypedCall &, const CrossEntropyOptions &);
+template void detail::addOptions(TypedCall &, const LinearCrossEntropyOptions &);
 void detail::addOptions(TypedCall &call, const RopeScaling &options) {
   if (options.kind == RopeScalingKind::none)
     return;
   addFields(call, options);
 }
-SECTILE_TYPED_OPTIONS(RopeOptions)
-SECTILE_TYPED_OPTIONS(Conv2dOptions)
+template void detail::addOptions(TypedCall &, const RopeOptions &);
+template void detail::addOptions(TypedCall &, const Conv2dOptions &);
 
-SECTILE_TYPED_OPTIONS(KvAppendOptions)
-SECTILE_TYPED_OPTIONS(RopeAppendOptions)
-SECTILE_TYPED_OPTIONS(AttentionCachedOptions)
+template void detail::addOptions(TypedCall &, const KvAppendOptions &);
+template void detail::addOptions(TypedCall &, const RopeAppendOptions &);
+template void detail::addOptions(TypedCall &, const AttentionCachedOptions &);
 void detail::addOptions(TypedCall &call, const LatentOptions &options) {
   addFields(call, options);
   if (options.causal) // latent_sparse has no such option
     call.options.erase("causal");
 }
 
-SECTILE_TYPED_OPTIONS(CutOptions)
-SECTILE_TYPED_OPTIONS(SeedOptions)
-SECTILE_TYPED_OPTIONS(SampleOptions)
+template void detail::addOptions(TypedCall &, const CutOptions &);
+template void detail::addOptions(TypedCall &, const SeedOptions &);
+template void detail::addOptions(TypedCall &, const SampleOptions &);
 
 void detail::addOptions(TypedCall &call, const MoeRouteOptions &options) {
   addFields(call, options);
   if (call.kernel == "moe_route_backward")
     call.inputs.erase("bias");
 }
-SECTILE_TYPED_OPTIONS(MoePermuteOptions)
-SECTILE_TYPED_OPTIONS(MoeUpOptions)
-SECTILE_TYPED_OPTIONS(MoeDownOptions)
+template void detail::addOptions(TypedCall &, const MoePermuteOptions &);
+template void detail::addOptions(TypedCall &, const MoeUpOptions &);
+template void detail::addOptions(TypedCall &, const MoeDownOptions &);
 void detail::addOptions(TypedCall &call, const MoeCombineOptions &options) {
   addFields(call, options);
   if (call.kernel == "moe_combine_backward")

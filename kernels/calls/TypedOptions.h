@@ -32,10 +32,10 @@ template <class Value> void addField(TypedCall &call, std::string_view field, co
     call.options.emplace(field, wordOf(value));
   } else if constexpr (std::integral<Value>) {
     call.options.emplace(field, std::to_string(value));
-  } else if constexpr (TypedOptions<Value>) {
-    addOptions(call, value);
-  } else {
+  } else if constexpr (std::convertible_to<Value, AnyTensor>) {
     call.inputs.emplace(field, value);
+  } else {
+    addOptions(call, value);
   }
 }
 template <class Options> void addFields(TypedCall &call, const Options &options) {
@@ -44,10 +44,8 @@ template <class Options> void addFields(TypedCall &call, const Options &options)
       options, [&](std::string_view name, const auto &value) { addField(call, name, value); });
 }
 
-} // namespace sectile::detail
+template <class Options> void addOptions(TypedCall &call, const Options &options) {
+  addFields(call, options);
+}
 
-// addOptions() where that is all.
-#define SECTILE_TYPED_OPTIONS(Type)                                                                \
-  void sectile::detail::addOptions(TypedCall &call, const Type &options) {                         \
-    addFields(call, options);                                                                      \
-  }
+} // namespace sectile::detail

@@ -10,8 +10,8 @@ static detail::ChoiceWords wordsOf(DecayGate) { return {{"none", "softplus", "si
 static detail::ChoiceWords wordsOf(NormGate) { return {{"silu", "sigmoid"}, "activation"}; }
 } // namespace sectile
 
-SECTILE_TYPED_OPTIONS(CausalConvOptions)
-SECTILE_TYPED_OPTIONS(CausalConvUpdateOptions)
+template void detail::addOptions(TypedCall &, const CausalConvOptions &);
+template void detail::addOptions(TypedCall &, const CausalConvUpdateOptions &);
 
 void detail::addOptions(TypedCall &call, const RmsNormGatedOptions &options) {
   addFields(call, options);

@@ -59,9 +59,6 @@ template <class T> struct MoeCombineGradients {
 
 namespace detail {
 void addOptions(TypedCall &call, const MoeRouteOptions &options);
-void addOptions(TypedCall &call, const MoePermuteOptions &options);
-void addOptions(TypedCall &call, const MoeUpOptions &options);
-void addOptions(TypedCall &call, const MoeDownOptions &options);
 void addOptions(TypedCall &call, const MoeCombineOptions &options);
 
 // Of fp8 codes products are bfloat16.

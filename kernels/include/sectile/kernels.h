@@ -46,7 +46,6 @@ using MatmulElement =
     std::conditional_t<!std::same_as<Out, AsInputs>, Out,
                        std::conditional_t<std::same_as<std::remove_const_t<T>, std::int8_t>,
                                           std::int32_t, std::remove_const_t<T>>>;
-void addOptions(TypedCall &call, const MatmulOptions &options);
 template <class Out> constexpr const char *matmulOut() {
   if constexpr (std::same_as<Out, AsInputs>)
     return "same";
@@ -136,9 +135,7 @@ template <class T, int N> struct RmsNormGradients {
 
 namespace detail {
 void addOptions(TypedCall &call, const LayerNormOptions &options);
-void addOptions(TypedCall &call, const RmsNormOptions &options);
 void addOptions(TypedCall &call, const RmsNormQuantOptions &options);
-void addOptions(TypedCall &call, const RmsNormBackwardOptions &options);
 } // namespace detail
 
 // y = (x - mean) rstd w + b
@@ -245,11 +242,10 @@ template <int N> struct CrossEntropyOutputs {
 };
 
 namespace detail {
-void addOptions(TypedCall &call, const CrossEntropyOptions &options);
 // A loss that is reduced has extents of 1, and by name no axes.
 NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
                      NamedTensors given);
-template <TypedOptions Options>
+template <class Options>
 NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
                      NamedTensors given) {
   addOptions(call, options);
@@ -303,10 +299,6 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<float, 2> dw;           // [V, H]
 };
 
-namespace detail {
-void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
-}
-
 // The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
 // half, bfloat16 or float, targets [N] of int64 or int32.
 template <class T, class Target>
@@ -347,7 +339,6 @@ struct RopeOptions {
 
 namespace detail {
 void addOptions(TypedCall &call, const RopeScaling &scaling);
-void addOptions(TypedCall &call, const RopeOptions &options);
 } // namespace detail
 
 // y: x [B, H, S, D] of half, bfloat16 or float with its pairs of dims rotated
@@ -381,10 +372,6 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
-
-namespace detail {
-void addOptions(TypedCall &call, const Conv2dOptions &options);
-}
 
 // y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of
 // half, bfloat16 or float

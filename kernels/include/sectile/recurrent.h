@@ -110,11 +110,6 @@ struct CausalConvUpdateOptions {
   std::optional<AnyTensor> cu_seqlens = {}; // as above
 };
 
-namespace detail {
-void addOptions(TypedCall &call, const CausalConvOptions &options);
-void addOptions(TypedCall &call, const CausalConvUpdateOptions &options);
-} // namespace detail
-
 // y[t] = silu(b + sum over j of w[W - 1 - j] x[t - j]) of each channel: x [B, T, D] of half,
 // bfloat16 or float, w [D, W] with 2 to 4 taps, that of the step itself last.
 template <class T>

@@ -42,12 +42,6 @@ struct VerifiedDrafts {
   Tensor<std::int32_t, 1> accepted, emitted; // [B]
 };
 
-namespace detail {
-void addOptions(TypedCall &call, const CutOptions &options);
-void addOptions(TypedCall &call, const SeedOptions &options);
-void addOptions(TypedCall &call, const SampleOptions &options);
-} // namespace detail
-
 // The next token of each row of logits [B, V], of half, bfloat16 or float.
 template <class T>
 Sampled sample(const Stream &stream, const Tensor<T, 2> &logits, const SampleOptions &options = {},

@@ -59,9 +59,6 @@ struct PagedSlots {
 };
 
 namespace detail {
-void addOptions(TypedCall &call, const KvAppendOptions &options);
-void addOptions(TypedCall &call, const RopeAppendOptions &options);
-void addOptions(TypedCall &call, const AttentionCachedOptions &options);
 void addOptions(TypedCall &call, const LatentOptions &options);
 // [H, T, W] of [T, H, W], of columns `first` to first + count - 1, and the other way round.
 template <class T>

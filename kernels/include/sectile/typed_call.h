@@ -19,10 +19,9 @@ struct TypedCall {
 
 std::string wordOf(double value); // with all digits
 
-// For each struct of options of the typed functions, in the library: adds what its fields say.
-template <class Options>
-concept TypedOptions =
-    requires(TypedCall &call, const Options &options) { addOptions(call, options); };
+// Adds what the fields of a struct of options say; in the library, for each of the structs. Some
+// have a function of their own of this name.
+template <class Options> void addOptions(TypedCall &call, const Options &options);
 
 template <class Value> struct OutputAs;
 template <> struct OutputAs<AnyTensor> {
@@ -65,7 +64,7 @@ template <class Outputs> Outputs outputsOf(const NamedTensors &tensors) {
 }
 
 // Runs a call, with options or without, for a struct of outputs or for one output.
-template <TypedOptions Options>
+template <class Options>
 NamedTensors run(const Stream &stream, TypedCall call, const Options &options,
                  const NamedTensors &given) {
   addOptions(call, options);
@@ -76,7 +75,7 @@ Outputs callFor(const Stream &stream, const TypedCall &call, const std::optional
   return outputsOf<Outputs>(
       run_kernel(stream, call.kernel, call.inputs, call.options, namedOutputs(to)));
 }
-template <TypedOptions Options, class Outputs>
+template <class Options, class Outputs>
 Outputs callFor(const Stream &stream, TypedCall call, const Options &options,
                 const std::optional<Outputs> &to) {
   addOptions(call, options);
@@ -89,7 +88,7 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, const TypedCall &
   return takeTensor<Tensor<T, N>>(run_kernel(stream, call.kernel, call.inputs, call.options, given),
                                   output);
 }
-template <TypedOptions Options, class T, int N>
+template <class Options, class T, int N>
 Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
                      const Options &options, const std::optional<Tensor<T, N>> &to,
                      const NamedTensors &given = {}) {
