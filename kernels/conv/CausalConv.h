@@ -200,12 +200,8 @@ decltype(SearchSpace::where) runsWithin(std::int64_t most, std::vector<TriedAlon
 // `states` is the argument with what comes before the sequences.
 ConvConfig configOf(const Use &use, const char *states);
 
-// As KernelSpec::reference.
-std::vector<HostArray> causalConvReference(const Invocation &, std::span<const HostArray> inputs,
-                                           Arithmetic);
-std::vector<HostArray> causalConvUpdateReference(const Invocation &,
-                                                 std::span<const HostArray> inputs, Arithmetic);
-std::vector<HostArray> causalConvBackwardReference(const Invocation &,
-                                                   std::span<const HostArray> inputs, Arithmetic);
+ReferenceFunction causalConvReference;
+ReferenceFunction causalConvUpdateReference;
+ReferenceFunction causalConvBackwardReference;
 
 } // namespace sectile::causal
