@@ -14,7 +14,6 @@ namespace {
 struct Block {
   int size = 128;
 };
-SECTILE_CONFIG(Block, size)
 
 const Kernel add{
     "add", [](Ptr<const float> x, Ptr<const float> y, Ptr<float> z, Int n, const Block &block) {

@@ -10,7 +10,6 @@ struct AttentionTile {
   int m = 64, n = 32, d = 64; // queries, keys of one step, width of a head
   int warps = 4, stages = 2;
 };
-SECTILE_CONFIG(AttentionTile, m, n, d, warps, stages)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 

@@ -8,7 +8,6 @@ namespace sc = sectile;
 struct MatmulTile {
   int m = 64, n = 64, k = 32;
 };
-SECTILE_CONFIG(MatmulTile, m, n, k)
 
 template <class T>
 sc::Kernel matmul{

@@ -18,7 +18,6 @@ struct Tiles {
   int depth = 2;
   int warps = 4; // of a partition that computes
 };
-SECTILE_CONFIG(Tiles, m, n, d, depth, warps)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 

@@ -19,7 +19,6 @@ struct Tiles {
   int warps = 8;
   int cluster = 1;
 };
-SECTILE_CONFIG(Tiles, m, n, k, depth, warps, cluster)
 
 // [partition]
 sc::Kernel partitioned{

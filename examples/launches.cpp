@@ -8,7 +8,6 @@ struct Block {
   int size = 256;
   bool doubled = false;
 };
-SECTILE_CONFIG(Block, size, doubled)
 
 // [global]
 float factor = 2; // read while the kernel is traced
@@ -28,7 +27,6 @@ struct Scaled { // values, and what they are multiplied by
   sc::Ptr<const float> values;
   sc::Float factor;
 };
-SECTILE_STRUCT(Scaled, values, factor)
 
 sc::Kernel add{"add", [](Scaled a, Scaled b, sc::Ptr<float> out, sc::Int n, const Block &block) {
                  auto i = sc::program_id(0) * block.size + sc::arange(0, block.size);

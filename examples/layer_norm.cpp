@@ -8,7 +8,6 @@ namespace sc = sectile;
 struct Block {
   int size = 1024;
 };
-SECTILE_CONFIG(Block, size)
 
 // [kernel]
 sc::Kernel layer_norm{

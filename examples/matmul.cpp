@@ -9,7 +9,6 @@ struct MatmulTile {
   int m = 64, n = 64, k = 32, group = 8;
   int warps = 4, stages = 3;
 };
-SECTILE_CONFIG(MatmulTile, m, n, k, group, warps, stages)
 
 // [kernel]
 template <class T>

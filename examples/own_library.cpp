@@ -11,7 +11,6 @@ struct Rows {
   int block = 512; // elements of a row that a program holds at once
   int warps = 4;
 };
-SECTILE_CONFIG(Rows, block, warps)
 
 template <class T> struct ScaleRows { // each field has an argument's or an option's name
   sc::View<const T, 2> x;
@@ -19,8 +18,6 @@ template <class T> struct ScaleRows { // each field has an argument's or an opti
   sc::View<T, 2> y;
   sc::Float offset;
 };
-template <class T>
-SECTILE_STRUCT(ScaleRows<T>, x, w, y, offset)
 
 template <class T>
 sc::Kernel scale_rows{"scale_rows", [](const ScaleRows<T> &a, const Rows &rows) {

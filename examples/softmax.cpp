@@ -9,7 +9,6 @@ namespace sc = sectile;
 struct Block {
   int size = 256;
 };
-SECTILE_CONFIG(Block, size)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 

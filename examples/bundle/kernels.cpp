@@ -10,7 +10,6 @@ namespace sc = sectile;
 struct Block {
   int size = 1024;
 };
-SECTILE_CONFIG(Block, size)
 
 static sc::Kernel vector_add{"vector_add", [](sc::Ptr<const float> x, sc::Ptr<const float> y,
                                               sc::Ptr<float> z, sc::Int n, const Block &block) {

@@ -7,7 +7,6 @@ namespace sc = sectile;
 struct Block {
   int size = 256;
 };
-SECTILE_CONFIG(Block, size)
 
 sc::Kernel axpy{"axpy", [](sc::Float a, sc::Ptr<const float> x, sc::Ptr<float> y, sc::Int n,
                            const Block &block) {

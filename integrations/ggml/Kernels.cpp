@@ -163,15 +163,12 @@ struct MapConfig {
   Function kind = Function::copy;
   bool repeats = false;
 };
-SECTILE_CONFIG(MapConfig, rows, columns, warps, kind, repeats)
 
 template <class X, class Y> struct MapArguments {
   sc::View<const X, 4> x;
   sc::View<Y, 4> y;
   sc::Float a, b;
 };
-template <class X, class Y>
-SECTILE_STRUCT((MapArguments<X, Y>), x, y, a, b)
 
 template <class X, class Y>
 sc::Kernel map{
@@ -224,7 +221,6 @@ struct PairConfig {
   Pair kind = Pair::add;
   bool repeats = false;
 };
-SECTILE_CONFIG(PairConfig, rows, columns, warps, kind, repeats)
 
 template <class X, class Y, class Z> struct PairArguments {
   sc::View<const X, 4> x;
@@ -232,8 +228,6 @@ template <class X, class Y, class Z> struct PairArguments {
   sc::View<Z, 4> z;
   sc::Float a, b;
 };
-template <class X, class Y, class Z>
-SECTILE_STRUCT((PairArguments<X, Y, Z>), x, y, z, a, b)
 
 template <class X, class Y, class Z>
 sc::Kernel pairwise{
@@ -345,7 +339,6 @@ struct SoftmaxConfig {
   int block = 1024, warps = 4;
   bool masked = false, sloped = false, sinks = false;
 };
-SECTILE_CONFIG(SoftmaxConfig, block, warps, masked, sloped, sinks)
 
 // ALiBi's slope of a head: of the first `heads` the powers of one base, of the others those between
 // them.
@@ -363,8 +356,6 @@ template <class M> struct SoftmaxArguments {
   sc::Float scale, slope, slope_between;
   sc::Int heads;
 };
-template <class M>
-SECTILE_STRUCT(SoftmaxArguments<M>, x, mask, sinks, y, scale, slope, slope_between, heads)
 
 // y = softmax(scale x + slope(head) mask), with a sink's score beside those of the row.
 template <class M>
@@ -436,12 +427,10 @@ struct L2Arguments {
   sc::View<float, 4> y;
   sc::Float eps;
 };
-SECTILE_STRUCT(L2Arguments, x, y, eps)
 
 struct L2Config {
   int block = 1024, warps = 4;
 };
-SECTILE_CONFIG(L2Config, block, warps)
 
 sc::Kernel l2Norm{"ggml_l2_norm", [](const L2Arguments &a, const L2Config &config) {
                     auto k = sc::program_id(0) % a.x.extent(2),
@@ -474,13 +463,10 @@ template <class T> struct AlibiArguments {
   sc::Float slope, slope_between;
   sc::Int heads;
 };
-template <class T>
-SECTILE_STRUCT(AlibiArguments<T>, mask, y, slope, slope_between, heads)
 
 struct AlibiConfig {
   int rows = 1, columns = 256, warps = 4;
 };
-SECTILE_CONFIG(AlibiConfig, rows, columns, warps)
 
 template <class T>
 sc::Kernel alibi{"ggml_alibi", [](const AlibiArguments<T> &a, const AlibiConfig &config) {
@@ -518,8 +504,6 @@ struct RopeConfig {
   int dims = 64, first = 0;                       // which elements of a row are rotated
   int time = 0, height = 0, width = 0, other = 0; // pairs of each of the four positions
 };
-SECTILE_CONFIG(RopeConfig, rows, columns, warps, kind, factors, ramped, dims, first, time, height,
-               width, other)
 
 template <class T> struct RopeArguments {
   sc::View<const T, 4> x;
@@ -528,9 +512,6 @@ template <class T> struct RopeArguments {
   sc::View<T, 4> y;
   sc::Float base, scale, low, high, mix, magnitude, sign;
 };
-template <class T>
-SECTILE_STRUCT(RopeArguments<T>, x, positions, factors, y, base, scale, low, high, mix, magnitude,
-               sign)
 
 template <class T>
 sc::Kernel rope{
@@ -704,15 +685,12 @@ struct RowsConfig {
   int rows = 1, columns = 256, warps = 4;
   Format format = Format::plain;
 };
-SECTILE_CONFIG(RowsConfig, rows, columns, warps, format)
 
 template <class T, class Y> struct GetRowsArguments {
   sc::View<const T, 4> table;
   sc::View<const std::int32_t, 3> indices;
   sc::View<Y, 4> y;
 };
-template <class T, class Y>
-SECTILE_STRUCT((GetRowsArguments<T, Y>), table, indices, y)
 
 template <class T, class Y>
 sc::Kernel getRows{
@@ -738,8 +716,6 @@ template <class Y> struct DecodeArguments {
   sc::View<const std::uint8_t, 4> x;
   sc::View<Y, 4> y;
 };
-template <class Y>
-SECTILE_STRUCT(DecodeArguments<Y>, x, y)
 
 template <class Y>
 sc::Kernel decode{"ggml_decode", [](const DecodeArguments<Y> &a, const RowsConfig &config) {
@@ -756,8 +732,6 @@ template <class T, class Index, class Y> struct SetRowsArguments {
   sc::View<const Index, 3> indices;
   sc::View<Y, 4> y;
 };
-template <class T, class Index, class Y>
-SECTILE_STRUCT((SetRowsArguments<T, Index, Y>), x, indices, y)
 
 template <class T, class Index, class Y>
 sc::Kernel setRows{

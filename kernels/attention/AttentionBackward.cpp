@@ -53,7 +53,6 @@ Kernel addedParts{
 struct SharedConfig {
   int parts = 32, columns = 32, warps = 4;
 };
-SECTILE_CONFIG(SharedConfig, parts, columns, warps)
 
 Kernel sharedGradients{
     "attention_backward_shared",

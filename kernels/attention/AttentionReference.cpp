@@ -66,8 +66,7 @@ AttentionResult sectile::attentionReference(const ReferenceLayout &layout, const
                                             const HostArray &k, const HostArray &v,
                                             const AttentionSettings &settings,
                                             Arithmetic arithmetic) {
-  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(q.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const ReferenceProblem problem{numbers, layout, settings, q, k, v};
     return weightedValues(problem, [&](const ReferenceQuery &of, std::vector<Number> &p) {
       const auto sinks = problem.sinksOf(of.head);
@@ -94,8 +93,7 @@ sectile::attentionBackwardReference(const ReferenceLayout &layout, const HostArr
                                     const HostArray &k, const HostArray &v, const HostArray &o,
                                     const HostArray &lse, const HostArray &dO,
                                     const AttentionSettings &settings, Arithmetic arithmetic) {
-  return with_arithmetic(q.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(q.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     using Numbers = std::vector<Number>;
     const ReferenceProblem problem{numbers, layout, settings, q, k, v};
     const Numbers logs = numbers.load(lse);

@@ -31,7 +31,6 @@ struct PackedPlanConfig {
   int m = 128;               // queries of a block
   int rows = 512, warps = 4; // of the plan, which a program writes
 };
-SECTILE_CONFIG(PackedPlanConfig, block, m, rows, warps)
 
 // The plan of blockwise::PackedBlocks.
 Kernel packedPlan{
@@ -149,7 +148,6 @@ struct SequenceSumsConfig {
   // sequences, of which each has written as many elements as it has tokens, [B, H, 1, W].
   int size = 0;
 };
-SECTILE_CONFIG(SequenceSumsConfig, rows, columns, warps, size)
 
 // starts: of the tokens that programs or elements are of, `total` in all.
 Kernel sequenceSums{

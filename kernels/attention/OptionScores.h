@@ -12,7 +12,6 @@ struct OptionNumbers {
   Int left, right, minDistance;
   Float nearBase, nearPeak, nearDecay;
 };
-SECTILE_STRUCT(OptionNumbers, cap, left, right, minDistance, nearBase, nearPeak, nearDecay)
 
 // All of them: bias and mask are [B, Hq, Sq, Sk], or of packed sequences [Hq, Tq, Mk].
 template <class T, int N = 4> struct OptionArguments {
@@ -20,8 +19,6 @@ template <class T, int N = 4> struct OptionArguments {
   View<const bool, N> mask;
   OptionNumbers limits;
 };
-template <class T, int N>
-SECTILE_STRUCT((OptionArguments<T, N>), bias, mask, limits)
 
 class OptionScores final : public flash::AnyVisibility {
 public:

@@ -29,11 +29,11 @@ static double numberOf(const Invocation &call, const std::string &name) {
 void sectile::addAttentionOptions(KernelSpec &spec) {
   spec.add_options(
       {{"causal: flag = false", "query i sees key j where j <= i + Sk - Sq"},
-       {"window_left: integer = -1 e.g. 0, 9",
+       {"window_left: integer = -1 from -1 e.g. 0, 9",
         "query i sees key j where j >= i + Sk - Sq - window_left; -1: any"},
-       {"window_right: integer = -1 e.g. 0, 3",
+       {"window_right: integer = -1 from -1 e.g. 0, 3",
         "query i sees key j where j <= i + Sk - Sq + window_right; -1: any"},
-       {"softcap: number = 0 e.g. 1.5",
+       {"softcap: number = 0 from 0 e.g. 1.5",
         "c: scaled scores s become c tanh(s / c), before bias and masks; 0: they do not"},
        {"dropout: number = 0 e.g. 0.25",
         "probability to drop a weight; the others grow by 1/(1 - dropout)"},
@@ -72,17 +72,8 @@ void sectile::checkHeads(const Invocation &call, const std::string &ofQueries,
       refuse(call, axis, " is ", d, ", but must be from 16 to 256");
 }
 
-void sectile::checkScores(const Invocation &call) {
-  for (const char *option : {"window_left", "window_right"})
-    if (windowOf(call, option) < -1)
-      refuse(call, "option '", option, "' is a distance, or -1 for any");
-  if (call.options.number("softcap") < 0)
-    refuse(call, "option 'softcap' cannot be negative");
-}
-
 void sectile::checkAttention(const Invocation &call) {
   checkHeads(call);
-  checkScores(call);
   if (const double p = call.options.number("dropout"); p < 0 || p >= 1)
     refuse(call, "option 'dropout' is at least 0 and below 1");
 }

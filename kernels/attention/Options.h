@@ -26,7 +26,6 @@ inline const auto sampleMask =
 void checkHeads(const Invocation &call, const std::string &ofQueries = "q",
                 const std::string &ofKeys = "k and v",
                 const std::vector<std::string> &widths = {"D", "Dv"});
-void checkScores(const Invocation &call);
 void checkAttention(const Invocation &call);
 void checkVarlen(const Invocation &call);
 void checkVarlenContents(const Invocation &call, std::span<const HostArray> inputs);
@@ -62,14 +61,9 @@ struct OptionFlags {
   bool near = false, minDistance = false;
   bool adds = false; // the gradient of the bias to what is there
 };
-SECTILE_CONFIG(OptionFlags, left, right, bias, mask, cap, near, minDistance, adds)
 
 // What the kernels' code depends on.
-struct AttentionConfig : flash::LoopConfig, OptionFlags {};
-constexpr auto sectileConfigFields(std::type_identity<AttentionConfig>) {
-  return sectile::detail::joinedFields(config_fields<flash::LoopConfig>,
-                                       config_fields<OptionFlags>);
-}
+using AttentionConfig = JoinedConfig<flash::LoopConfig, OptionFlags>;
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,

@@ -18,9 +18,7 @@ void detail::addOptions(TypedCall &call, const AttentionOptions &options) {
                             "k and v of three axes");
   if (packed && options.layout != AttentionLayout::bhsd)
     throw LaunchError("attention: packed sequences have one layout, [T, H, D]");
-  SECTILE_ADD_FIELDS(AttentionOptions, layout, causal, window_left, window_right, softcap, dropout,
-                     seed, seed_offset, scale, tf32, unordered, bias, mask, sinks, cu_seqlens_q,
-                     cu_seqlens_k);
+  addFields(call, options);
   const bool backward = call.kernel == "attention_backward";
   if (!backward || packed)
     call.options.erase("unordered");

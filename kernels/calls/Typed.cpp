@@ -85,65 +85,55 @@ NamedTensors detail::runLoss(const Stream &stream, TypedCall call, LossReduction
   return result;
 }
 
-SECTILE_TYPED_OPTIONS(MatmulOptions, trans_a, trans_b, activation, alpha, beta, exact, stream_k,
-                      bias, residual, row_scale, column_scale)
+template void detail::addOptions(TypedCall &, const MatmulOptions &);
 void detail::addOptions(TypedCall &call, const LayerNormOptions &options) {
-  SECTILE_ADD_FIELDS(LayerNormOptions, w, b, eps);
+  addFields(call, options);
   if (call.kernel == "layer_norm_backward")
     call.options.erase("eps");
 }
-SECTILE_TYPED_OPTIONS(RmsNormOptions, w, residual, eps, weight_offset)
+template void detail::addOptions(TypedCall &, const RmsNormOptions &);
 void detail::addOptions(TypedCall &call, const RmsNormQuantOptions &options) {
-  SECTILE_ADD_FIELDS(RmsNormQuantOptions, w, residual, eps, weight_offset, group, power_of_two);
+  addFields(call, options);
   if (auto group = call.options.extract("group")) {
     group.key() = "block";
     call.options.insert(std::move(group));
     call.options["granularity"] = "group";
   }
 }
-SECTILE_TYPED_OPTIONS(RmsNormBackwardOptions, w, h, dh, weight_offset)
-SECTILE_TYPED_OPTIONS(CrossEntropyOptions, reduction, ignore_index, label_smoothing, lse_square)
-SECTILE_TYPED_OPTIONS(LinearCrossEntropyOptions, reduction, ignore_index, label_smoothing,
-                      lse_square, softcap, scale, dloss)
+template void detail::addOptions(TypedCall &, const RmsNormBackwardOptions &);
+template void detail::addOptions(TypedCall &, const CrossEntropyOptions &);
+template void detail::addOptions(TypedCall &, const LinearCrossEntropyOptions &);
 void detail::addOptions(TypedCall &call, const RopeScaling &options) {
   if (options.kind == RopeScalingKind::none)
     return;
-  SECTILE_ADD_FIELDS(RopeScaling, kind, factor, original_length, low_freq, high_freq, beta_fast,
-                     beta_slow, yarn_round, attention_factor, length);
+  addFields(call, options);
 }
-SECTILE_TYPED_OPTIONS(RopeOptions, interleaved, theta, rotary, offset, bshd, positions, scaling)
-SECTILE_TYPED_OPTIONS(Conv2dOptions, nhwc, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
-                      groups, exact, b)
+template void detail::addOptions(TypedCall &, const RopeOptions &);
+template void detail::addOptions(TypedCall &, const Conv2dOptions &);
 
-SECTILE_TYPED_OPTIONS(KvAppendOptions, nhd, k_scale, v_scale)
-SECTILE_TYPED_OPTIONS(RopeAppendOptions, nhd, interleaved, theta, rotary, scaling, eps,
-                      weight_offset, cos_sin, q_weight, k_weight, k_scale, v_scale)
-SECTILE_TYPED_OPTIONS(AttentionCachedOptions, causal, scale, softcap, window_left, window_right,
-                      chunk, max_queries, cu_seqlens_q, tree, plan, sinks, k_scale, v_scale)
+template void detail::addOptions(TypedCall &, const KvAppendOptions &);
+template void detail::addOptions(TypedCall &, const RopeAppendOptions &);
+template void detail::addOptions(TypedCall &, const AttentionCachedOptions &);
 void detail::addOptions(TypedCall &call, const LatentOptions &options) {
-  SECTILE_ADD_FIELDS(LatentOptions, latent, sinks, cache_scale, causal, max_queries, cu_seqlens_q,
-                     plan, lengths);
+  addFields(call, options);
   if (options.causal) // latent_sparse has no such option
     call.options.erase("causal");
 }
 
-SECTILE_TYPED_OPTIONS(CutOptions, top_k, top_p, joint, top_ks, top_ps)
-SECTILE_TYPED_OPTIONS(SeedOptions, seed, seeds, offsets)
-SECTILE_TYPED_OPTIONS(SampleOptions, temperature, cut, min_p, repetition, frequency, presence,
-                      temperatures, min_ps, penalties, counts, logit_bias, bitmask, random,
-                      logprobs)
+template void detail::addOptions(TypedCall &, const CutOptions &);
+template void detail::addOptions(TypedCall &, const SeedOptions &);
+template void detail::addOptions(TypedCall &, const SampleOptions &);
 
 void detail::addOptions(TypedCall &call, const MoeRouteOptions &options) {
-  SECTILE_ADD_FIELDS(MoeRouteOptions, k, scoring, bias, n_group, topk_group, renormalize, scale);
+  addFields(call, options);
   if (call.kernel == "moe_route_backward")
     call.inputs.erase("bias");
 }
-SECTILE_TYPED_OPTIONS(MoePermuteOptions, count, first)
-SECTILE_TYPED_OPTIONS(MoeUpOptions, gate, activation, alpha, limit, up_offset, bias, trans_w, exact,
-                      x_scales, w_scales)
-SECTILE_TYPED_OPTIONS(MoeDownOptions, bias, addend, trans_w, exact, h_scales, w_scales)
+template void detail::addOptions(TypedCall &, const MoePermuteOptions &);
+template void detail::addOptions(TypedCall &, const MoeUpOptions &);
+template void detail::addOptions(TypedCall &, const MoeDownOptions &);
 void detail::addOptions(TypedCall &call, const MoeCombineOptions &options) {
-  SECTILE_ADD_FIELDS(MoeCombineOptions, weights, addend);
+  addFields(call, options);
   if (call.kernel == "moe_combine_backward")
     call.inputs.erase("addend");
 }

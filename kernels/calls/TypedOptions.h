@@ -32,28 +32,20 @@ template <class Value> void addField(TypedCall &call, std::string_view field, co
     call.options.emplace(field, wordOf(value));
   } else if constexpr (std::integral<Value>) {
     call.options.emplace(field, std::to_string(value));
-  } else if constexpr (TypedOptions<Value>) {
-    addOptions(call, value);
-  } else {
+  } else if constexpr (std::convertible_to<Value, AnyTensor>) {
     call.inputs.emplace(field, value);
+  } else {
+    addOptions(call, value);
   }
 }
-template <class Options, class Fields>
-void addFields(TypedCall &call, const Options &options, const Fields &fields) {
-  fields.apply(
-      [&](const auto &...field) { (addField(call, field.name, options.*field.member), ...); });
+template <class Options> void addFields(TypedCall &call, const Options &options) {
+  static_assert(Fields<Options>::count > 0);
+  Fields<Options>::each(
+      options, [&](std::string_view name, const auto &value) { addField(call, name, value); });
+}
+
+template <class Options> void addOptions(TypedCall &call, const Options &options) {
+  addFields(call, options);
 }
 
 } // namespace sectile::detail
-
-// The statement that adds all fields of `options`, of this type, to `call`.
-#define SECTILE_ADD_FIELDS(Type, ...)                                                              \
-  constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Type, __VA_ARGS__);                             \
-  static_assert(::sectile::detail::namesEveryField<Type>(fields),                                  \
-                "all fields of the options are named, in their order");                            \
-  ::sectile::detail::addFields(call, options, fields)
-// The whole of addOptions() where that is all.
-#define SECTILE_TYPED_OPTIONS(Type, ...)                                                           \
-  void sectile::detail::addOptions(TypedCall &call, const Type &options) {                         \
-    SECTILE_ADD_FIELDS(Type, __VA_ARGS__);                                                         \
-  }

@@ -14,7 +14,6 @@ constexpr int most = 6; // axes
 struct UpdateConfig {
   int block = 2048, warps = 4;
 };
-SECTILE_CONFIG(UpdateConfig, block, warps)
 
 // Rows along the last axis, counted through the others, of which there may be more than programs.
 template <class T>

@@ -63,8 +63,7 @@ std::vector<HostArray> sectile::reduceReference(const Invocation &call,
     }
     return {y};
   }
-  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return overNumbers(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = numbers.load(inputs[0]);
     const std::string &op = call.options.choice("op");
     const auto n = static_cast<std::size_t>(call.extent("N"));
@@ -111,8 +110,7 @@ std::vector<HostArray> sectile::scanReference(const Invocation &call,
                call.options.flag("reverse"), y.as<std::int64_t>().subspan(start, n));
     return {y};
   }
-  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return overNumbers(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = numbers.load(inputs[0]);
     const std::string &op = call.options.choice("op");
     const auto n = static_cast<std::size_t>(call.extent("N"));
@@ -136,8 +134,7 @@ std::vector<HostArray> sectile::sortReference(const Invocation &call,
                                               std::span<const HostArray> inputs,
                                               Arithmetic arithmetic, bool descending,
                                               std::int64_t count) {
-  return overNumbers(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return overNumbers(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = numbers.load(inputs[0]);
     const auto n = static_cast<std::size_t>(call.extent("N")), k = static_cast<std::size_t>(count);
     std::vector<Number> y;

@@ -14,12 +14,10 @@ struct HistogramConfig {
   int bins = 64;      // up to the next power of two
   bool alone = false; // one program counts all
 };
-SECTILE_CONFIG(HistogramConfig, block, warps, bins, alone)
 
 struct ClearArguments {
   View<std::int32_t, 1> counts;
 };
-SECTILE_STRUCT(ClearArguments, counts)
 
 Kernel clear{"histogram_clear", [](const ClearArguments &a) {
                const auto &[counts] = a;
@@ -31,7 +29,6 @@ struct HistogramArguments {
   View<std::int32_t, 1> counts;
   Int blocks;
 };
-SECTILE_STRUCT(HistogramArguments, x, counts, blocks)
 
 Kernel count{"histogram", [](const HistogramArguments &a, const HistogramConfig &config) {
                const auto &[x, counts, blocks] = a;
@@ -63,15 +60,11 @@ KernelSpec sectile::histogramSpec() {
   spec.add_arguments(
       {{"x: [N] i32", "what is below 0, or bins or more, is not counted", {.sample = sample}},
        {"-> counts: [C] i32", "of 0 to bins - 1"}});
-  spec.add_options({{"bins: integer = 256 e.g. 1, 10, 1000", "1 to 4096"}});
+  spec.add_options({{"bins: integer = 256 from 1 to 4096 e.g. 1, 10, 1000", "1 to 4096"}});
   spec.config = blockConfig;
   spec.typical = {{"N", 1 << 20}};
   spec.small = {{"N", 1000}};
   spec.derive = [](Invocation &call) { call.extents["C"] = call.options.integer("bins"); };
-  spec.check = [](const Invocation &call) {
-    if (call.extent("C") < 1 || call.extent("C") > 4096)
-      throw InputError("histogram: option 'bins' is from 1 to 4096");
-  };
   spec.reference = histogramReference;
   spec.defaults = [](const Invocation &call, const std::string &) {
     return Config{{"block", powerFor(call.extent("N"), 64, 1024)}, {"warps", 4}};

@@ -22,7 +22,6 @@ struct ReduceConfig {
   bool whole = true; // a part fits a block
   bool wide = false; // places within a part have 64 bits
 };
-SECTILE_CONFIG(ReduceConfig, block, rows, warps, op, last, whole, wide)
 
 // Nobody reads an element again: what other kernels left in the caches stays there.
 constexpr Access once{.eviction = Eviction::first};

@@ -18,7 +18,6 @@ struct ScanConfig {
   bool reverse = false;
   int parts = 1; // of a row, up to a power of two
 };
-SECTILE_CONFIG(ScanConfig, block, rows, warps, op, reverse, parts)
 
 template <class T, class A, class Out> struct ScanArguments {
   View<const T, 2> x;
@@ -26,13 +25,10 @@ template <class T, class A, class Out> struct ScanArguments {
   View<Out, 2> y;
   Int length; // of a part
 };
-template <class T, class A, class Out>
-SECTILE_STRUCT((ScanArguments<T, A, Out>), x, totals, y, length)
 
 // What a scan combines, and with what it begins. Extremes are combined in T, sums and products in
 // A.
-template <class T, class A, bool extremes>
-struct Combining {
+template <class T, class A, bool extremes> struct Combining {
   const ScanConfig &config;
   const bool largest = config.op == maxOp, product = config.op == prodOp;
 

@@ -15,7 +15,6 @@ struct SortConfig {
   bool descending = false;
   bool keys = true; // sorted elements are wanted, not only where they were
 };
-SECTILE_CONFIG(SortConfig, block, warps, descending, keys)
 
 // What fills a block up: it comes last, as sorting is stable.
 template <class T> constexpr auto fillerOf(bool descending) {
@@ -55,7 +54,6 @@ struct DigitConfig {
   bool last = false; // of all passes: writes the outputs
   bool keys = true;
 };
-SECTILE_CONFIG(DigitConfig, block, warps, shift, descending, first, last, keys)
 
 // Numbers in the order of sort: NaN is above all, -0 below +0.
 template <class T> Tile<std::uint32_t> orderedBits(const Tile<T> &x, bool descending) {
@@ -79,8 +77,6 @@ template <class T> struct CountArguments {
   View<const T, 2> x;
   View<std::int32_t, 3> counts; // of each row, block and digit
 };
-template <class T>
-SECTILE_STRUCT(CountArguments<T>, x, counts)
 
 template <class T>
 Kernel sortCount{"sort_count", [](const CountArguments<T> &a, const DigitConfig &config) {
@@ -98,12 +94,10 @@ struct OffsetsArguments {
   View<std::int32_t, 3> offsets;
   View<std::int32_t, 2> totals;
 };
-SECTILE_STRUCT(OffsetsArguments, counts, offsets, totals)
 
 struct OffsetsConfig {
   int block = 32, warps = 4; // blocks at once
 };
-SECTILE_CONFIG(OffsetsConfig, block, warps)
 
 constexpr int digitsTogether = 32;
 
@@ -132,8 +126,6 @@ template <class T> struct ScatterArguments {
   View<std::int32_t, 2> to;
   View<std::int64_t, 2> indices;
 };
-template <class T>
-SECTILE_STRUCT(ScatterArguments<T>, x, places, counts, offsets, totals, y, to, indices)
 
 // Sorts a block by one digit, which puts elements that go to neighbouring places beside each other,
 // and writes each to its place in the row.
@@ -232,7 +224,6 @@ struct TopkConfig {
   bool several = false; // blocks for a program, by digits
   bool largest = true;
 };
-SECTILE_CONFIG(TopkConfig, block, warps, best, digits, several, largest)
 
 // Where the best of some blocks are: what is better than the last of them, and of its equals the
 // first, each in order. take(block) gives numbers of so many bits, the best of which is largest.

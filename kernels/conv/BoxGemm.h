@@ -22,8 +22,6 @@ struct BoxConfig {
   int splits = 1;             // programs that share the sums of a tile
   int sliceM = 0, sliceN = 0; // of the launch that adds them up: the slices of its programs
 };
-SECTILE_CONFIG(BoxConfig, m, n, k, order, warps, stages, images, rows, columns, strideH, strideW,
-               padH, padW, dilationH, dilationW, ofImage, persistent, bias, splits, sliceM, sliceN)
 
 // The taps along one axis: which class of the image's pixels each lies on, and how far it is moved.
 class BoxTaps {

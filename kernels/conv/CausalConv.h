@@ -17,7 +17,6 @@ struct ConvConfig {
   bool given = false; // backward: the gradient of the final state
   bool whole = false; // of causal_conv1d_update: a program holds a sequence
 };
-SECTILE_CONFIG(ConvConfig, t, d, warps, run, width, silu, packed, b, state, indexed, given, whole)
 
 // Of each token of a tile, [tokens]: its sequence, and where that begins and ends.
 struct Sequences {
@@ -201,12 +200,8 @@ decltype(SearchSpace::where) runsWithin(std::int64_t most, std::vector<TriedAlon
 // `states` is the argument with what comes before the sequences.
 ConvConfig configOf(const Use &use, const char *states);
 
-// As KernelSpec::reference.
-std::vector<HostArray> causalConvReference(const Invocation &, std::span<const HostArray> inputs,
-                                           Arithmetic);
-std::vector<HostArray> causalConvUpdateReference(const Invocation &,
-                                                 std::span<const HostArray> inputs, Arithmetic);
-std::vector<HostArray> causalConvBackwardReference(const Invocation &,
-                                                   std::span<const HostArray> inputs, Arithmetic);
+ReferenceFunction causalConvReference;
+ReferenceFunction causalConvUpdateReference;
+ReferenceFunction causalConvBackwardReference;
 
 } // namespace sectile::causal

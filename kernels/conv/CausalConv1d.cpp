@@ -23,8 +23,6 @@ template <class T> struct CausalConvArguments {
   View<T, 3> y, final_state;
   Int tiles; // of tokens, in front of the programs for final states
 };
-template <class T>
-SECTILE_STRUCT(CausalConvArguments<T>, x, w, b, initial_state, cu_seqlens, y, final_state, tiles)
 
 // y of a step whose first tap is on values[first].
 template <class T>
@@ -134,8 +132,6 @@ template <class T> struct CausalConvUpdateArguments {
   View<const std::int32_t, 1> cu_seqlens, indices;
   View<T, 3> y, state_out;
 };
-template <class T>
-SECTILE_STRUCT(CausalConvUpdateArguments<T>, x, w, b, cu_seqlens, indices, y, state_out)
 
 // Rows of the pool of these sequences; negative where there is none.
 template <class T>

@@ -26,9 +26,6 @@ template <class T> struct CausalConvBackwardArguments {
   View<float, 3> parts; // [W + 1, programs, D], of dw and db
   View<T, 3> dinitial_state;
 };
-template <class T>
-SECTILE_STRUCT(CausalConvBackwardArguments<T>, x, w, b, initial_state, cu_seqlens, dy, dfinal_state,
-               dx, parts, dinitial_state)
 
 // e of steps with these gradients of y, whose first taps are on values[first].
 template <class T>
@@ -202,15 +199,12 @@ struct CausalConvSumsConfig {
   int width = 4;
   bool b = false;
 };
-SECTILE_CONFIG(CausalConvSumsConfig, d, rows, warps, width, b)
 
 template <class T> struct CausalConvSumsArguments {
   View<const float, 3> parts;
   View<T, 2> dw;
   View<T, 1> db;
 };
-template <class T>
-SECTILE_STRUCT(CausalConvSumsArguments<T>, parts, dw, db)
 
 template <class T>
 Kernel causalConvSums{"causal_conv1d_sums",

@@ -122,8 +122,7 @@ std::vector<HostArray> causal::causalConvUpdateReference(const Invocation &call,
 std::vector<HostArray> causal::causalConvBackwardReference(const Invocation &call,
                                                            std::span<const HostArray> in,
                                                            Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const Inputs inputs(numbers, call, in, "initial_state");
     const auto dy = numbers.load(in[call.index("dy")]),
                last = numbers.load(in[call.index("dfinal_state")]);

@@ -31,9 +31,6 @@ struct SplitConfig {
   int unit = 1, apart = 0;                     // of x, as of ConvConfig
   int unitOfGradient = 1, apartOfGradient = 0; // of dy
 };
-SECTILE_CONFIG(SplitConfig, m, n, k, order, warps, stages, splits, adds, stride_h, stride_w, pad_h,
-               pad_w, dilation_h, dilation_w, precision, flat, unit, apart, unitOfGradient,
-               apartOfGradient)
 
 // The part of `steps` that is this program's: part `part` of `splits`.
 std::array<Int, 2> shareOf(const Int &steps, const Int &part, int splits) {
@@ -149,7 +146,6 @@ struct BiasConfig {
   int pixels = 64, channels = 32, warps = 4, splits = 1;
   bool adds = false;
 };
-SECTILE_CONFIG(BiasConfig, pixels, channels, warps, splits, adds)
 
 // dy [groups, pixels, channels of a group], db [groups, channels of a group]
 template <class T>

@@ -57,8 +57,7 @@ std::vector<HostArray> sectile::conv2dReference(const Invocation &call,
                                                 std::span<const HostArray> inputs,
                                                 Arithmetic arithmetic) {
   const Places of(call);
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
                w = loadOperand(numbers, call, inputs[1], arithmetic),
                bias = numbers.load(inputs[2]);
@@ -83,8 +82,7 @@ std::vector<HostArray> sectile::conv2dBackwardReference(const Invocation &call,
                                                         std::span<const HostArray> inputs,
                                                         Arithmetic arithmetic) {
   const Places of(call);
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, inputs[0], arithmetic),
                w = loadOperand(numbers, call, inputs[1], arithmetic),
                dy = loadOperand(numbers, call, inputs[3], arithmetic),

@@ -22,8 +22,6 @@ struct DepthwiseConfig {
   int unit = 1;
   bool ofImage = false, bias = false;
 };
-SECTILE_CONFIG(DepthwiseConfig, columns, channels, rows, warps, tapRows, each, stride_h, stride_w,
-               pad_h, pad_w, dilation_h, dilation_w, unit, ofImage, bias)
 
 // An output's row and a tap's, counted from the first of a tile.
 struct Meeting {
@@ -161,8 +159,6 @@ struct DepthwiseSplitConfig {
   int stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   int unit = 1; // as of DepthwiseConfig
 };
-SECTILE_CONFIG(DepthwiseSplitConfig, columns, channels, rows, warps, splits, tapRows, tapColumns,
-               each, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, unit)
 
 // Sums of x under each tap times dy, and of dy, over a part of the pixels: parts
 // [splits, R * S + 1, filters]. The taps are R rows of S; those of a program that do not exist are
@@ -236,7 +232,6 @@ Kernel depthwiseWgrad{
 struct PartsConfig {
   int parts = 64, elements = 8, warps = 4; // of a tile
 };
-SECTILE_CONFIG(PartsConfig, parts, elements, warps)
 
 // The sums of all parts: dw [filters, R, S], db [filters] or nothing.
 template <class T>

@@ -14,8 +14,6 @@ struct FilterRowsConfig {
   int flat = 0;                 // as of ConvConfig
   bool ofImage = false;
 };
-SECTILE_CONFIG(FilterRowsConfig, groups, lines, inner, taps, warps, stride_h, stride_w, pad_h,
-               pad_w, dilation_h, dilation_w, channels, phases, flat, ofImage)
 
 // from [groups, columns, channels, R, S], to what implicitGemm takes. A tile has its axes in the
 // order of w [groups, K / groups, Cg, R S], where neighbours are neighbours of taps or of channels;

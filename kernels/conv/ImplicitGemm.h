@@ -26,8 +26,6 @@ struct ConvConfig {
   int splits = 1;    // programs that share the sums of a tile
   bool adds = false; // up the parts of splits
 };
-SECTILE_CONFIG(ConvConfig, m, n, k, order, warps, stages, stride_h, stride_w, pad_h, pad_w,
-               dilation_h, dilation_w, precision, flat, unit, apart, phases, bias, splits, adds)
 
 // Pixels, counted over images of rows x columns, taken apart.
 struct Pixels {

@@ -38,7 +38,6 @@ struct ReorderConfig {
   int gap = 1;
   int unit = 1; // strides of the copy are multiples of this, but for that of its runs
 };
-SECTILE_CONFIG(ReorderConfig, blocks, channels, pixels, phases, warps, own, gap, unit)
 
 // One program's tile of an image [C, H, W] that lies in any order, and of its copy
 // [H * ceil(W / gap), gap, blocks, channels of a block]. Pixels are counted over rows of every

@@ -28,13 +28,13 @@ KernelSpec sectile::convSpec() {
   spec.add_options(
       {{"layout: nchw|nhwc = nchw",
         "the order of axes in memory; nhwc stores filters as [K, R, S, Cg]"},
-       {"stride_h: integer = 1 e.g. 2, 3", "rows from one place of the filter to the next"},
-       {"stride_w: integer = 1 e.g. 2, 3", "columns likewise"},
-       {"pad_h: integer = 0 e.g. 2, 3", "rows of zeros above and below"},
-       {"pad_w: integer = 0 e.g. 2, 3", "columns of zeros left and right"},
-       {"dilation_h: integer = 1 e.g. 2, 3", "rows from one tap of the filter to the next"},
-       {"dilation_w: integer = 1 e.g. 2, 3", "columns likewise"},
-       {"groups: integer = 1 e.g. 2, 3, 6",
+       {"stride_h: integer = 1 from 1 e.g. 2, 3", "rows from one place of the filter to the next"},
+       {"stride_w: integer = 1 from 1 e.g. 2, 3", "columns likewise"},
+       {"pad_h: integer = 0 from 0 e.g. 2, 3", "rows of zeros above and below"},
+       {"pad_w: integer = 0 from 0 e.g. 2, 3", "columns of zeros left and right"},
+       {"dilation_h: integer = 1 from 1 e.g. 2, 3", "rows from one tap of the filter to the next"},
+       {"dilation_w: integer = 1 from 1 e.g. 2, 3", "columns likewise"},
+       {"groups: integer = 1 from 1 e.g. 2, 3, 6",
         "parts of the channels that are convolved on their own"},
        precisionOption});
   spec.batch = {"N"};
@@ -45,12 +45,6 @@ KernelSpec sectile::convSpec() {
 
 void sectile::checkConv(const Invocation &call) {
   auto fail = [&](const std::string &what) { refuse(call, what); };
-  for (const char *name : {"stride_h", "stride_w", "dilation_h", "dilation_w", "groups"})
-    if (call.options.integer(name) < 1)
-      fail(std::string("option '") + name + "' is at least 1");
-  for (const char *name : {"pad_h", "pad_w"})
-    if (call.options.integer(name) < 0)
-      fail(std::string("option '") + name + "' cannot be negative");
   const std::int64_t groups = call.options.integer("groups"), channels = call.extent("C"),
                      own = call.extent("Cg"), filters = call.extent("K");
   if (own * groups != channels)
@@ -70,14 +64,11 @@ void sectile::checkConv(const Invocation &call) {
 }
 
 void sectile::followChannels(Invocation &call) {
-  const ConvShape shape(call.options);
-  call.extents["Cg"] = call.extent("C") / std::max<std::int64_t>(shape.groups, 1);
+  call.extents["Cg"] = call.extent("C") / ConvShape(call.options).groups;
 }
 
 void sectile::derivePlaces(Invocation &call) {
   const ConvShape shape(call.options);
-  if (shape.h.stride < 1 || shape.w.stride < 1)
-    checkConv(call);
   call.extents["P"] = shape.h.places(call.extent("H"), call.extent("R"));
   call.extents["Q"] = shape.w.places(call.extent("W"), call.extent("S"));
 }

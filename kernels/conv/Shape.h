@@ -42,10 +42,7 @@ void derivePlaces(Invocation &call);
 double convFlops(const Invocation &call);
 
 // Reference: y, or the gradients of x, w and b.
-std::vector<HostArray> conv2dReference(const Invocation &call, std::span<const HostArray> inputs,
-                                       Arithmetic arithmetic);
-std::vector<HostArray> conv2dBackwardReference(const Invocation &call,
-                                               std::span<const HostArray> inputs,
-                                               Arithmetic arithmetic);
+ReferenceFunction conv2dReference;
+ReferenceFunction conv2dBackwardReference;
 
 } // namespace sectile

@@ -7,8 +7,7 @@ using namespace sectile;
 
 HostArray sectile::dropoutReference(const HostArray &x, double p, std::uint64_t seed,
                                     Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(x);
     const auto limit = static_cast<float>(p);
     const auto scale = p < 1 ? static_cast<Number>(1 / (1 - p)) : Number{0};

@@ -19,7 +19,6 @@ struct EmbeddingConfig {
   int rows = 1, block = 1024, warps = 4;
   bool scaled = false; // by another number than 1
 };
-SECTILE_CONFIG(EmbeddingConfig, rows, block, warps, scaled)
 
 template <class T, class Number> struct EmbeddingArguments {
   View<const T, 2> table;
@@ -27,8 +26,6 @@ template <class T, class Number> struct EmbeddingArguments {
   View<T, 2> y;
   Float scale;
 };
-template <class T, class Number>
-SECTILE_STRUCT((EmbeddingArguments<T, Number>), table, indices, y, scale)
 
 template <class T, class Number>
 Kernel embedding{"embedding",
@@ -52,8 +49,6 @@ template <class Number> struct EmbeddingCheckArguments {
   View<const Number, 1> indices;
   Int V;
 };
-template <class Number>
-SECTILE_STRUCT(EmbeddingCheckArguments<Number>, indices, V)
 
 // Reports what is no row, once for all the launches that then take it for one.
 template <class Number>
@@ -72,8 +67,6 @@ template <class T> struct EmbeddingBackwardArguments {
   View<T, 2> dtable;
   Float scale;
 };
-template <class T>
-SECTILE_STRUCT(EmbeddingBackwardArguments<T>, places, starts, dy, dtable, scale)
 
 // One row of the table: the sum of dy at the places of its index, in their order.
 template <class T>

@@ -6,8 +6,7 @@ using namespace sectile;
 
 HostArray sectile::embeddingReference(const HostArray &table, const HostArray &indices,
                                       double scale, Arithmetic arithmetic) {
-  return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(table.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto rows = numbers.load(table);
     const auto width = static_cast<std::ptrdiff_t>(table.shape[1]);
     Shape shape = indices.shape;
@@ -26,8 +25,7 @@ HostArray sectile::embeddingReference(const HostArray &table, const HostArray &i
 HostArray sectile::embeddingBackwardReference(const HostArray &table, const HostArray &indices,
                                               const HostArray &dy, double scale,
                                               Arithmetic arithmetic) {
-  return with_arithmetic(table.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(table.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto gradient = numbers.load(dy);
     const auto width = static_cast<std::size_t>(table.shape[1]);
     std::vector<Number> result(static_cast<std::size_t>(table.count()));

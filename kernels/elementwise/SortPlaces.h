@@ -13,7 +13,6 @@ struct SortPlacesConfig {
   int shift = 0;     // of the digit
   bool first = true; // elements lie at their places
 };
-SECTILE_CONFIG(SortPlacesConfig, chunk, warps, shift, first)
 
 constexpr int sortDigits = 256;
 

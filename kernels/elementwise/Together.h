@@ -31,7 +31,6 @@ struct ElementsConfig {
   int kind = 0; // of function
   bool dense = true;
 };
-SECTILE_CONFIG(ElementsConfig, rows, columns, warps, kind, dense)
 
 // The tile of a program of a one-dimensional grid.
 struct ElementTile {

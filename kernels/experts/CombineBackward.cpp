@@ -19,7 +19,6 @@ struct CombineBackwardConfig {
   int rows = 4, block = 512, warps = 4;
   bool weights = true;
 };
-SECTILE_CONFIG(CombineBackwardConfig, rows, block, warps, weights)
 
 template <class T> struct CombineBackwardArguments {
   View<const T, 2> parts;
@@ -30,13 +29,10 @@ template <class T> struct CombineBackwardArguments {
   View<T, 2> dparts;
   View<float, 2> dweights;
 };
-template <class T>
-SECTILE_STRUCT(CombineBackwardArguments<T>, parts, inverse, weights, dy, order, dparts, dweights)
 
 struct NoChoiceArguments {
   View<std::int32_t, 1> order;
 };
-SECTILE_STRUCT(NoChoiceArguments, order)
 
 Kernel noChoice{"moe_no_choice", [](const NoChoiceArguments &a) {
                   a.order.tile(1024).store(program_id(0), full<std::int32_t>(-1, 1024));

@@ -197,8 +197,7 @@ std::vector<Number> combined(const Numbers &numbers, const Invocation &call,
 std::vector<HostArray> sectile::moeRouteReference(const Invocation &call,
                                                   std::span<const HostArray> in,
                                                   Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const std::int64_t tokens = call.extent("T"), experts = call.extent("E"), k = call.extent("K");
     const auto logits = numbers.load(in[0]), bias = numbers.load(in[1]);
     std::vector<Number> weights, fraction(static_cast<std::size_t>(experts)), mean = fraction;
@@ -237,8 +236,7 @@ std::vector<HostArray> sectile::moeRouteReference(const Invocation &call,
 std::vector<HostArray> sectile::moeRouteBackwardReference(const Invocation &call,
                                                           std::span<const HostArray> in,
                                                           Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const std::int64_t tokens = call.extent("T"), experts = call.extent("E"), k = call.extent("K");
     const auto logits = numbers.load(in[0]), dweights = numbers.load(in[2]),
                dmean = numbers.load(in[3]);
@@ -317,8 +315,7 @@ std::vector<HostArray> sectile::moeUpReference(const Invocation &call,
   const std::int64_t m = call.extent("M"), width = call.extent("I");
   const GroupedEpilogue epilogue = gateOf(call);
   const auto rows = in[3].as<std::int32_t>();
-  return with_arithmetic(call.dtype("h"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("h"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const ExpertProducts products(numbers, call, in, "x", arithmetic);
     std::vector<Number> result(static_cast<std::size_t>(m * width));
     forRows(in[2], m, [&](std::int64_t expert, std::int64_t row) {
@@ -339,8 +336,7 @@ std::vector<HostArray> sectile::moeDownReference(const Invocation &call,
                                                  std::span<const HostArray> in,
                                                  Arithmetic arithmetic) {
   const std::int64_t n = call.extent("N"), m = call.extent("M");
-  return with_arithmetic(call.dtype("y"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("y"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const ExpertProducts products(numbers, call, in, "h", arithmetic);
     const auto weights = numbers.load(in[4]), addend = numbers.load(in[6]);
     std::vector<Number> parts(static_cast<std::size_t>(m * n));
@@ -369,8 +365,7 @@ std::vector<HostArray> sectile::moeCombineBackwardReference(const Invocation &ca
   const std::int64_t tokens = call.extent("T"), each = call.extent("C"), n = call.extent("N"),
                      m = call.extent("M");
   const auto places = in[1].as<std::int32_t>();
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto parts = numbers.load(in[0]), weights = numbers.load(in[2]), dy = numbers.load(in[3]);
     std::vector<Number> dparts(static_cast<std::size_t>(m * n)), dweights(weights.size());
     for (std::int64_t choice = 0; choice < tokens * each; ++choice) {

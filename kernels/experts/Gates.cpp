@@ -10,7 +10,7 @@ std::vector<OptionRow> sectile::gateOptions() {
           {"activation: none|relu|relu_squared|gelu|gelu_tanh|silu|sigmoid|tanh|softplus = silu",
            "of the gate, or of all columns without one; gelu is the exact one"},
           {"alpha: number = 1 e.g. 1.702", "silu is x sigmoid(alpha x)"},
-          {"limit: number = 0 e.g. 0.5",
+          {"limit: number = 0 from 0 e.g. 0.5",
            "largest gate, and largest magnitude of what it multiplies; 0: none"},
           {"up_offset: number = 0 e.g. 1", "added to what a gate multiplies"}};
 }
@@ -31,8 +31,6 @@ void sectile::checkGate(const Invocation &call) {
   if (hasGate(call) && call.extent("N") % 2 != 0)
     refuse(call, "w has ", call.extent("N"), " columns, but a gate needs an even number");
   const GateNumbers numbers = gateOf(call).numbers;
-  if (!(numbers.limit >= 0))
-    refuse(call, "option 'limit' is ", call.options.choice("limit"), ", but must be at least 0");
   if (numbers.alpha != 1 && call.options.choice("activation") != "silu")
     refuse(call, "option 'alpha' is of activation=silu alone, not of ",
            call.options.choice("activation"));

@@ -26,7 +26,6 @@ struct PermuteConfig {
   int block = 1024, warps = 4;
   int bins = 64; // for the experts and one more, which choices that are left out have
 };
-SECTILE_CONFIG(PermuteConfig, block, warps, bins)
 
 struct PermuteArguments {
   View<const std::int32_t, 2> experts;
@@ -36,8 +35,6 @@ struct PermuteArguments {
   View<std::int32_t, 1> counts, offsets, order, tokens;
   View<std::int32_t, 2> inverse;
 };
-SECTILE_STRUCT(PermuteArguments, experts, first, count, here, before, totals, counts, offsets,
-               order, tokens, inverse)
 
 struct Choices {
   const PermuteArguments &a;
@@ -169,18 +166,14 @@ KernelSpec sectile::moePermuteSpec() {
        {"-> order: [P] i32", "[T k]: choices t k + j by expert; -1 behind the last"},
        {"-> tokens: [P] i32", "t of those: the rows that moe_up gathers; -1 behind the last"},
        {"-> inverse: [T, k] i32", "where each choice is in `order`; -1 if it is left out"}});
-  spec.add_options({{"count: integer = 8 e.g. 1, 40", "experts that are there, 1 to 1024"},
-                    {"first: integer = 0 e.g. 3", "the first of them"}});
+  spec.add_options(
+      {{"count: integer = 8 from 1 to 1024 e.g. 1, 40", "experts that are there, 1 to 1024"},
+       {"first: integer = 0 from 0 to 1073741824 e.g. 3", "the first of them"}});
   spec.config = {{"block", "choices of one program", 32, 1 << bitsOfPlace},
                  {"warps", "warps of one program"}};
   spec.typical = {{"T", 16384}, {"k", 8}};
   spec.small = {{"T", 60}, {"k", 3}};
   spec.check = [](const Invocation &call) {
-    const std::int64_t count = call.options.integer("count"), first = call.options.integer("first");
-    if (count < 1 || count > mostExperts)
-      refuse(call, "option 'count' is ", count, ", but must be from 1 to ", mostExperts);
-    if (first < 0 || first > 1 << 30)
-      refuse(call, "option 'first' is ", first, ", but must be from 0 to 2^30");
     if (call.extent("T") * call.extent("k") >= std::int64_t(1) << 30)
       refuse(call, "there are ", call.extent("T") * call.extent("k"),
              " choices, but there must be fewer than 2^30");

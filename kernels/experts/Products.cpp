@@ -25,7 +25,6 @@ struct CombineConfig {
   int rows = 4, block = 512, warps = 4;
   bool weights = true, addend = false;
 };
-SECTILE_CONFIG(CombineConfig, rows, block, warps, weights, addend)
 
 template <class T> struct CombineArguments {
   View<const T, 2> parts;
@@ -34,8 +33,6 @@ template <class T> struct CombineArguments {
   View<const T, 2> addend;
   View<T, 2> y;
 };
-template <class T>
-SECTILE_STRUCT(CombineArguments<T>, parts, inverse, weights, addend, y)
 
 template <class T>
 Kernel moeCombine{"moe_combine", [](const CombineArguments<T> &a, const CombineConfig &config) {

@@ -21,7 +21,7 @@ using namespace sectile;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr std::int64_t mostChoices = 32, mostGroups = 16;
+constexpr std::int64_t mostGroups = 16;
 
 enum class Scoring : int { softmax, sigmoid, chosen };
 
@@ -33,8 +33,6 @@ struct RouteConfig {
   Scoring scoring = Scoring::softmax;
   bool bias = false, renormalize = true, statistics = false, means = false;
 };
-SECTILE_CONFIG(RouteConfig, rows, warps, width, k, slots, n_group, topk_group, scoring, bias,
-               renormalize, statistics, means)
 
 template <class T> struct RouteArguments {
   View<const T, 2> logits;
@@ -44,8 +42,6 @@ template <class T> struct RouteArguments {
   View<std::int32_t, 2> experts;
   View<float, 2> counts, sums; // [programs, E]: choices of each expert, and its scores
 };
-template <class T>
-SECTILE_STRUCT(RouteArguments<T>, logits, bias, scale, weights, experts, counts, sums)
 
 Tile<float> scoresOf(const Tile<float> &x, Scoring scoring) {
   return scoring == Scoring::softmax ? softmax(x, 1) : scoring == Scoring::sigmoid ? sigmoid(x) : x;
@@ -117,12 +113,10 @@ struct StatisticsArguments {
   View<float, 1> fraction, mean_score;
   Float choices, tokens;
 };
-SECTILE_STRUCT(StatisticsArguments, counts, sums, fraction, mean_score, choices, tokens)
 
 struct StatisticsConfig {
   int rows = 64, columns = 32, warps = 4;
 };
-SECTILE_CONFIG(StatisticsConfig, rows, columns, warps)
 
 Kernel moeStatistics{"moe_statistics",
                      [](const StatisticsArguments &a, const StatisticsConfig &config) {
@@ -145,9 +139,6 @@ template <class T> struct RouteBackwardArguments {
   View<T, 2> dlogits;
   Float scale, tokens;
 };
-template <class T>
-SECTILE_STRUCT(RouteBackwardArguments<T>, logits, experts, dweights, dmean_score, dlogits, scale,
-               tokens)
 
 template <class T>
 Kernel moeRouteBackward{
@@ -195,13 +186,9 @@ void check(const Invocation &call) {
                      best = call.options.integer("topk_group");
   if (experts > mostExperts)
     refuse(call, "there are ", experts, " experts, but at most ", mostExperts, " are taken");
-  if (k < 1 || k > mostChoices)
-    refuse(call, "option 'k' is ", k, ", but must be from 1 to ", mostChoices);
   if (groups < 1 || groups > mostGroups || experts % groups != 0)
     refuse(call, "option 'n_group' is ", groups, ", but must be from 1 to ", mostGroups,
            " and divide the ", experts, " experts");
-  if (best < 1)
-    refuse(call, "option 'topk_group' is ", best, ", but must be at least 1");
   if (const std::int64_t left = experts / groups * std::min(best, groups); k > left)
     refuse(call, "option 'k' is ", k, ", but there are only ", left, " experts to choose from");
 }
@@ -210,11 +197,12 @@ void check(const Invocation &call) {
 void specify(KernelSpec &spec) {
   spec.add_arguments({{"logits: [T, E] f32|f16|bf16", "of each token for each expert"}});
   spec.add_options(
-      {{"k: integer = 2 e.g. 1, 3", "experts of a token, 1 to 32"},
+      {{"k: integer = 2 from 1 to 32 e.g. 1, 3", "experts of a token, 1 to 32"},
        {"scoring: softmax|sigmoid|chosen = softmax",
         "what weights come from: softmax or sigmoid of the logits, or softmax of those chosen"},
        {"n_group: integer = 1 e.g. 2, 4", "groups of experts, 1 to 16"},
-       {"topk_group: integer = 1 e.g. 2", "groups that are chosen from; n_group or more: all"},
+       {"topk_group: integer = 1 from 1 e.g. 2",
+        "groups that are chosen from; n_group or more: all"},
        {"renormalize: flag = false", "weights are divided by their sum; not with `chosen`"},
        {"scale: number = 1 e.g. 2.5", "of the weights"}});
   spec.config = {{"rows", "tokens of one program"}, {"warps", "warps of one program"}};

@@ -16,7 +16,6 @@ struct EpilogueParts {
     return activation != Activation::none || scaled || bias || residual || rowScale || columnScale;
   }
 };
-SECTILE_CONFIG(EpilogueParts, activation, scaled, bias, residual, rowScale, columnScale)
 
 // Of one matrix [M, N].
 template <class Out> struct EpilogueOperands {

@@ -34,8 +34,6 @@ struct GroupedConfig {
   bool lhsScaled = false, rhsScaled = false;
   bool oneScale = false; // the columns of a tile share their scales of rhs
 };
-SECTILE_CONFIG(GroupedConfig, m, n, k, group, warps, stages, persistent, precision, gathered,
-               biased, gate, activation, limited, scaled, lhsScaled, rhsScaled, oneScale)
 
 // Lengths of groups that are looked at together.
 constexpr int lengthsAtOnce = 128;
@@ -93,9 +91,6 @@ template <class T, class W> struct GroupedArguments {
   Int rowTiles;
   Float alpha, limit, offset;
 };
-template <class T, class W>
-SECTILE_STRUCT((GroupedArguments<T, W>), lhs, rhs, lhs_scales, rhs_scales, group_sizes, rows, bias,
-               c, rowTiles, alpha, limit, offset)
 
 template <class T, class W>
 Tile<float> throughGate(Tile<float> gate, Tile<float> up, const GroupedArguments<T, W> &a,
@@ -294,8 +289,6 @@ template <class T> struct GroupedDrhsArguments {
   View<const std::int32_t, 1> group_sizes;
   View<T, 3> drhs;
 };
-template <class T>
-SECTILE_STRUCT(GroupedDrhsArguments<T>, lhs, dc, group_sizes, drhs)
 
 template <class T>
 Kernel groupedMatmulDrhs{

@@ -20,8 +20,7 @@ References sectile::groupedMatmulReference(const Invocation &call,
                                            std::span<const HostArray> inputs,
                                            Arithmetic arithmetic) {
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N");
-  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("c"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
                right = loadOperand(numbers, call, inputs[1], arithmetic);
     std::vector<Number> result(static_cast<std::size_t>(m * n));
@@ -37,16 +36,16 @@ References sectile::groupedMatmulDrhsReference(const Invocation &call,
                                                Arithmetic arithmetic) {
   const std::int64_t m = call.extent("M"), k = call.extent("K"), n = call.extent("N"),
                      groups = call.extent("G");
-  return with_arithmetic(call.dtype("drhs"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
-    const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
-               right = loadOperand(numbers, call, inputs[2], arithmetic);
-    std::vector<Number> result(static_cast<std::size_t>(groups * k * n));
-    forRows(inputs[1], m, [&](std::int64_t group, std::int64_t row) {
-      for (std::int64_t p = 0; p < k; ++p)
-        addProducts<Number>(rowOf(left, row * k + p, 1), right.data() + row * n,
-                            rowOf(result, group * k + p, n));
-    });
-    return References{numbers.pack(numbers.result, {groups, k, n}, result)};
-  });
+  return with_arithmetic(
+      call.dtype("drhs"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
+        const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
+                   right = loadOperand(numbers, call, inputs[2], arithmetic);
+        std::vector<Number> result(static_cast<std::size_t>(groups * k * n));
+        forRows(inputs[1], m, [&](std::int64_t group, std::int64_t row) {
+          for (std::int64_t p = 0; p < k; ++p)
+            addProducts<Number>(rowOf(left, row * k + p, 1), right.data() + row * n,
+                                rowOf(result, group * k + p, n));
+        });
+        return References{numbers.pack(numbers.result, {groups, k, n}, result)};
+      });
 }

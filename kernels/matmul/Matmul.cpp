@@ -15,14 +15,11 @@ struct MatmulConfig {
   bool persistent = false;
   Precision precision = Precision::tf32;
 };
-SECTILE_CONFIG(MatmulConfig, m, n, k, group, warps, stages, cluster, persistent, precision)
 
 template <class T> struct MatmulArguments {
   View<const T, 2> a, b;
   View<T, 2> c;
 };
-template <class T>
-SECTILE_STRUCT(MatmulArguments<T>, a, b, c)
 
 template <class T>
 Kernel matmul{"matmul", [](const MatmulArguments<T> &arguments, const MatmulConfig &config) {

@@ -9,8 +9,7 @@ using namespace sectile;
 HostArray sectile::matmulReference(const HostArray &a, const HostArray &b,
                                    const MatmulReferenceOptions &options, Arithmetic arithmetic) {
   const std::int64_t m = a.shape[0], k = a.shape[1], n = b.shape[1];
-  return with_arithmetic(a.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(a.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto left = numbers.load(a), right = numbers.load(b);
     if (options.tf32 && arithmetic == Arithmetic::own)
       for (auto *values : {&left, &right})
@@ -106,8 +105,7 @@ References sectile::gemmReference(const Invocation &call, std::span<const HostAr
   const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype) &&
                         call.options.choice("precision") == "tf32";
   const EpilogueReference epilogue(call);
-  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("c"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto left = loadOperand(numbers, call, inputs[0], arithmetic),
                right = loadOperand(numbers, call, inputs[1], arithmetic),
                biases = numbers.load(inputs[2]), others = numbers.load(inputs[3]),

@@ -25,7 +25,6 @@ struct MxConfig {
   Activation activation = Activation::none;
   bool bias = false;
 };
-SECTILE_CONFIG(MxConfig, m, n, k, order, warps, stages, persistent, activation, bias)
 
 template <class A, class B, class Out> struct MxArguments {
   View<const A, 2> a;
@@ -34,12 +33,8 @@ template <class A, class B, class Out> struct MxArguments {
   View<const Out, 1> bias;
   View<Out, 2> c;
 };
-template <class A, class B, class Out>
-SECTILE_STRUCT((MxArguments<A, B, Out>), a, b, a_scales, b_scales, bias, c)
 
-std::int64_t packingOf(DType dtype) {
-  return dtype == DType::uint8 ? 2 : 1;
-}
+std::int64_t packingOf(DType dtype) { return dtype == DType::uint8 ? 2 : 1; }
 std::int64_t depthOf(const Invocation &call) {
   return call.extent("Ka") * packingOf(call.dtype("a"));
 }

@@ -42,8 +42,7 @@ References sectile::mxMatmulReference(const Invocation &call, std::span<const Ho
                                       Arithmetic arithmetic) {
   const auto left = decoded(inputs[0], inputs[2]), right = decoded(inputs[1], inputs[3]);
   const std::int64_t m = call.extent("M"), k = m ? static_cast<std::int64_t>(left.size()) / m : 0;
-  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("c"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     return activatedSums(numbers, call, inputs[4], [&](std::int64_t i, std::int64_t j) {
       return productOfRows<Number>(left, i, right, j, k);
     });

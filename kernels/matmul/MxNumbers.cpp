@@ -9,15 +9,12 @@ namespace {
 struct MxDecodeConfig {
   int rows = 32, columns = 128, warps = 4;
 };
-SECTILE_CONFIG(MxDecodeConfig, rows, columns, warps)
 
 template <class T> struct MxDecodeArguments {
   View<const T, 3> codes;
   View<const std::uint8_t, 3> scales;
   View<bfloat16, 3> numbers;
 };
-template <class T>
-SECTILE_STRUCT(MxDecodeArguments<T>, codes, scales, numbers)
 
 // s_ee_m where f16 has its sign, the lower bits of its exponent and the highest of its mantissa,
 // whose exponents begin 14 lower.

@@ -15,14 +15,11 @@ constexpr std::int64_t lineBytes = 128;
 struct OperandTile {
   int rows = 64, depth = 64, warps = 4;
 };
-SECTILE_CONFIG(OperandTile, rows, depth, warps)
 
 template <class T> struct OperandArguments {
   View<const T, 3> operand;
   View<T, 3> copy;
 };
-template <class T>
-SECTILE_STRUCT(OperandArguments<T>, operand, copy)
 
 template <class T>
 Kernel operandCopy{

@@ -25,8 +25,6 @@ struct QuantizedConfig {
   bool zeros = false, bias = false;
   bool even = false; // no step goes beyond K
 };
-SECTILE_CONFIG(QuantizedConfig, m, n, k, order, warps, stages, splits, sliceM, sliceN, group,
-               activation, zeros, bias, even)
 
 // Two codes of 4 bits, the first in the low half.
 template <class Code> constexpr bool isPacked = std::is_same_v<Code, std::uint8_t>;
@@ -36,13 +34,10 @@ template <class T, class Code> struct CodedWeights {
   View<const Code, 2> w;
   View<const T, 2> scales, zeros;
 };
-template <class T, class Code>
-SECTILE_STRUCT((CodedWeights<T, Code>), w, scales, zeros)
 
 // What the weights of tile (j, step) are scaled by, and what stands for 0, [n, 1]. They lie in one
 // group.
-template <class T>
-struct Scaling {
+template <class T> struct Scaling {
   Tile<T> scales, zeros;
 
   template <class Code>
@@ -84,8 +79,6 @@ template <class T, class Code> struct QuantizedArguments {
   View<T, 2> c;
   View<float, 3> parts;
 };
-template <class T, class Code>
-SECTILE_STRUCT((QuantizedArguments<T, Code>), a, weights, bias, c, parts)
 
 // Code is int8_t, uint8_t, or T where the weights have been decoded.
 template <class T, class Code>
@@ -131,8 +124,6 @@ template <class T, class Code> struct DecodeArguments {
   CodedWeights<T, Code> coded;
   View<T, 2> weights;
 };
-template <class T, class Code>
-SECTILE_STRUCT((DecodeArguments<T, Code>), coded, weights)
 
 template <class T, class Code>
 Kernel quantizedDecode{

@@ -11,8 +11,7 @@ References sectile::quantizedMatmulReference(const Invocation &call,
   const std::int64_t k = call.extent("K"), n = call.extent("N"), runs = call.extent("S"),
                      group = call.options.integer("group");
   const bool packed = codes.dtype == DType::uint8;
-  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("c"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto left = numbers.load(inputs[0]), scales = numbers.load(inputs[2]),
                zeros = numbers.load(inputs[3]);
     // [N, K]
@@ -39,8 +38,7 @@ References sectile::scaledMatmulReference(const Invocation &call, std::span<cons
                      width = call.options.integer("block_n");
   const bool promoted = arithmetic == Arithmetic::own && isFp8(inputs[0].dtype),
              shared = inputs[2].shape[0] == 1;
-  return with_arithmetic(call.dtype("c"), arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(call.dtype("c"), arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto left = numbers.load(inputs[0]), right = numbers.load(inputs[1]),
                rows = numbers.load(inputs[2]), columns = numbers.load(inputs[3]);
     return activatedSums(numbers, call, inputs[4], [&](std::int64_t i, std::int64_t j) {

@@ -27,8 +27,6 @@ struct ScaledConfig {
   Activation activation = Activation::none;
   bool bias = false;
 };
-SECTILE_CONFIG(ScaledConfig, m, n, k, order, warps, stages, cluster, splits, sliceM, sliceN,
-               persistent, block_k, block_n, activation, bias)
 
 template <class T, class Out> struct ScaledArguments {
   View<const T, 2> a, b;
@@ -37,8 +35,6 @@ template <class T, class Out> struct ScaledArguments {
   View<Out, 2> c;
   View<float, 3> parts;
 };
-template <class T, class Out>
-SECTILE_STRUCT((ScaledArguments<T, Out>), a, b, a_scales, b_scales, bias, c, parts)
 
 template <class T, class Out>
 Kernel scaledMatmul{

@@ -25,7 +25,6 @@ struct CrossEntropyConfig {
   int block = 1024, rows = 1, warps = 4;
   bool smooth = false; // labels
 };
-SECTILE_CONFIG(CrossEntropyConfig, block, rows, warps, smooth)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -36,9 +35,6 @@ template <class T, class Target> struct CrossEntropyArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
 };
-template <class T, class Target>
-SECTILE_STRUCT((CrossEntropyArguments<T, Target>), logits, targets, loss, lse, ignore_index,
-               label_smoothing, lse_square)
 
 // Logits are read once: the largest so far and the sum relative to it.
 template <class T, class Target>
@@ -83,7 +79,6 @@ struct CrossEntropyBackwardConfig {
   int counted = 0;     // targets, at least all, of which each program counts those of the mean;
                        // 0: a launch before has
 };
-SECTILE_CONFIG(CrossEntropyBackwardConfig, block, rows, warps, shared, counted)
 
 template <class T, class Target> struct CrossEntropyBackwardArguments {
   View<const T, 2> logits;
@@ -93,9 +88,6 @@ template <class T, class Target> struct CrossEntropyBackwardArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
 };
-template <class T, class Target>
-SECTILE_STRUCT((CrossEntropyBackwardArguments<T, Target>), logits, targets, lse, dloss, share,
-               dlogits, ignore_index, label_smoothing, lse_square)
 
 template <class T, class Target>
 Kernel crossEntropyBackward{
@@ -143,7 +135,6 @@ void sampleLogarithms(const Invocation &call, HostArray &array, std::mt19937_64 
 void check(const Invocation &call) {
   if (call.extent("V") == 0 && elementCount(call.leading) != 0)
     refuse(call, "there are targets, but the logits have no classes");
-  checkSmoothing(call);
 }
 
 // The arguments after the inputs that both kernels have are `own`.
@@ -187,16 +178,9 @@ std::vector<OptionRow> sectile::lossOptions() {
       {"reduction: mean|sum|none = mean",
        "of all losses; the mean is over targets that are not ignored"},
       {"ignore_index: integer = -100 e.g. 3, -1", "a target that gives no loss and no gradient"},
-      {"label_smoothing: number = 0 e.g. 0.1",
+      {"label_smoothing: number = 0 from 0 to 1 e.g. 0.1",
        "from 0 to 1: the part of a label that all classes share evenly"},
       {"lse_square: number = 0 e.g. 0.01", "times lse^2 is added to each loss"}};
-}
-
-void sectile::checkSmoothing(const Invocation &call) {
-  if (const double smoothing = call.options.number("label_smoothing");
-      !(smoothing >= 0 && smoothing <= 1))
-    refuse(call, "option 'label_smoothing' is ", call.options.choice("label_smoothing"),
-           ", but must be from 0 to 1");
 }
 
 std::vector<std::string> sectile::reduced(std::vector<std::string> axes,

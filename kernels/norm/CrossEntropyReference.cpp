@@ -27,8 +27,7 @@ double countOf(const std::vector<std::int64_t> &targets, std::int64_t ignored) {
 CrossEntropyResult sectile::crossEntropyReference(const HostArray &logits, const HostArray &targets,
                                                   const CrossEntropyValues &options,
                                                   Arithmetic arithmetic) {
-  return with_arithmetic(logits.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(logits.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto values = numbers.load(logits);
     const auto classes = classesOf(targets);
     const std::int64_t length = logits.shape.back();
@@ -74,8 +73,7 @@ HostArray sectile::crossEntropyBackwardReference(const HostArray &logits, const 
                                                  const HostArray &lse, const HostArray &dloss,
                                                  const CrossEntropyValues &options,
                                                  Arithmetic arithmetic) {
-  return with_arithmetic(logits.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(logits.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(logits);
     const auto classes = classesOf(targets);
     const auto logarithms = numbers.load(lse), gradients = numbers.load(dloss);

@@ -22,10 +22,7 @@ inline std::vector<OptionRow> gateOptions() {
 inline bool isSilu(const Invocation &call) { return call.options.choice("activation") == "silu"; }
 inline bool isNormFirst(const Invocation &call) { return call.options.flag("norm_before_gate"); }
 
-// As KernelSpec::reference.
-std::vector<HostArray> rmsNormGatedReference(const Invocation &, std::span<const HostArray>,
-                                             Arithmetic);
-std::vector<HostArray> rmsNormGatedBackwardReference(const Invocation &, std::span<const HostArray>,
-                                                     Arithmetic);
+ReferenceFunction rmsNormGatedReference;
+ReferenceFunction rmsNormGatedBackwardReference;
 
 } // namespace sectile::gated

@@ -4,7 +4,6 @@
 // group NaN; a negative eps and groups that do not divide the channels are refused.
 #include "kernels/norm/GroupNorm.h"
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/Spread.h"
@@ -23,21 +22,15 @@ template <class T> struct GroupNormArguments {
   Int groups;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(GroupNormArguments<T>, x, w, b, y, mean, rstd, groups, eps)
 
 // Of a part of a group: [3, B G, parts] of counts, sums and squares of distances.
-template <class T>
-struct GroupPartsArguments {
+template <class T> struct GroupPartsArguments {
   View<const T, 3> x;
   View<float, 3> sums;
   Int groups;
 };
-template <class T>
-SECTILE_STRUCT(GroupPartsArguments<T>, x, sums, groups)
 
-template <class T>
-struct GroupOfPartsArguments {
+template <class T> struct GroupOfPartsArguments {
   View<const T, 3> x;
   View<const T, 1> w, b;
   View<const float, 3> sums;
@@ -46,8 +39,6 @@ struct GroupOfPartsArguments {
   Int groups;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(GroupOfPartsArguments<T>, x, w, b, sums, y, mean, rstd, groups, eps)
 
 // Blocks of a group's channels and positions, one after another; `parts` programs have a run each.
 struct GroupBlocks {
@@ -250,12 +241,11 @@ KernelSpec sectile::groupNormSpec() {
        {"-> mean: [B, G] f32", "of each group of C/G neighbouring channels"},
        {"-> rstd: [B, G] f32", "1/sqrt(variance + eps) of each group, with the biased variance"}});
   spec.add_options({{"groups: integer = 32 e.g. 1, 3", "G, which divides C"},
-                    {"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
+                    {"eps: number = 1e-5 from 0 e.g. 0.01", "added to the variance"}});
   spec.typical = {{"B", 16}, {"C", 256}, {"...", 1024}};
   spec.small = {{"B", 2}, {"C", 96}, {"...", 70}};
   spec.derive = [](Invocation &call) { call.extents["G"] = call.options.integer("groups"); };
   spec.check = [](const Invocation &call) {
-    checkEps(call);
     const std::int64_t groups = call.options.integer("groups");
     if (groups < 1 || call.extent("C") % groups != 0)
       throw InputError("group_norm: option 'groups' is " + std::to_string(groups) +

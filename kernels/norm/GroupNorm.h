@@ -9,7 +9,6 @@ struct GroupNormConfig {
   bool whole = true; // a group fits
   int parts = 1;     // powerAtLeast of the programs that share a group
 };
-SECTILE_CONFIG(GroupNormConfig, channels, block, warps, whole, parts)
 
 // Adds the configuration, its defaults and the space of the launch of this name. Of a group that
 // does not fit a program takes `together` elements at once, `each` in a thread.

@@ -21,8 +21,6 @@ template <class T> struct GroupNormSumsArguments {
   View<float, 2> dw, db;
   Int G;
 };
-template <class T>
-SECTILE_STRUCT(GroupNormSumsArguments<T>, x, mean, rstd, dy, dw, db, G)
 
 // Of one channel of one image: the sums over its positions of dy n and of dy.
 template <class T>
@@ -52,8 +50,6 @@ template <class T> struct GroupNormBackwardArguments {
   View<float, 2> dw, db;
   Int G;
 };
-template <class T>
-SECTILE_STRUCT(GroupNormBackwardArguments<T>, x, w, mean, rstd, dy, dx, dw, db, G)
 
 // Beyond the group dy counts as 0, and w: all terms are 0 there.
 template <class T>

@@ -28,8 +28,7 @@ struct Sizes {
 std::vector<HostArray> sectile::groupNormReference(const Invocation &call,
                                                    std::span<const HostArray> in,
                                                    Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(in[0]);
     const auto weight = numbers.load(in[1]), bias = numbers.load(in[2]);
     const auto eps = static_cast<Number>(call.options.number("eps"));
@@ -60,8 +59,7 @@ std::vector<HostArray> sectile::groupNormReference(const Invocation &call,
 std::vector<HostArray> sectile::groupNormBackwardReference(const Invocation &call,
                                                            std::span<const HostArray> in,
                                                            Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(in[0]), dx = values;
     const auto weight = numbers.load(in[1]), means = numbers.load(in[2]),
                scales = numbers.load(in[3]), gradient = numbers.load(in[4]);

@@ -4,7 +4,6 @@
 // makes its row NaN; a negative eps is refused.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Spread.h"
 
@@ -18,7 +17,6 @@ struct LayerNormConfig {
   bool even = false;                // no block goes beyond a row's end
   bool scaled = true, moved = true; // there are w and b
 };
-SECTILE_CONFIG(LayerNormConfig, block, rows, warps, whole, even, scaled, moved)
 
 template <class T> struct LayerNormArguments {
   View<const T, 2> x;
@@ -27,8 +25,6 @@ template <class T> struct LayerNormArguments {
   View<float, 1> mean, rstd;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(LayerNormArguments<T>, x, w, b, y, mean, rstd, eps)
 
 // The mean is taken away before anything is squared: E[x^2] - mean^2 would lose all digits of a row
 // with a large mean. A row that does not fit is read twice.
@@ -108,7 +104,7 @@ KernelSpec sectile::layerNormSpec() {
        {"-> y: [..., N] like x over x", "the normalised rows"},
        {"-> mean: [...] f32", "of each row"},
        {"-> rstd: [...] f32", "1/sqrt(variance + eps) of each row, with the biased variance"}});
-  spec.add_options({{"eps: number = 1e-5 e.g. 0.01", "added to the variance"}});
+  spec.add_options({{"eps: number = 1e-5 from 0 e.g. 0.01", "added to the variance"}});
   configureRows(spec, "N", longestWhole, elementsTogetherWithWeights);
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
     Config config = rows(call, target);
@@ -119,7 +115,6 @@ KernelSpec sectile::layerNormSpec() {
   };
   spec.typical = {{"...", 1024}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.check = checkEps;
   spec.reference = [](const Invocation &call, std::span<const HostArray> inputs,
                       Arithmetic arithmetic) {
     auto result =

@@ -7,8 +7,7 @@ using namespace sectile;
 
 LayerNormResult sectile::layerNormReference(const HostArray &x, const HostArray &w,
                                             const HostArray &b, double eps, Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(x), weight = numbers.load(w), bias = numbers.load(b);
     const std::int64_t length = x.shape.back();
     const Shape rows(x.shape.begin(), x.shape.end() - 1);

@@ -34,7 +34,6 @@ struct LinearLossConfig {
   bool smooth = false, capped = false, gradients = true;
   bool shared = false, weighted = false; // gradients are of a mean; tokens have theirs
 };
-SECTILE_CONFIG(LinearLossConfig, block, warps, smooth, capped, gradients, shared, weighted)
 
 template <class T, class Target> struct LinearLossArguments {
   View<const T, 2> x, w;
@@ -45,9 +44,6 @@ template <class T, class Target> struct LinearLossArguments {
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square, softcap, scale;
 };
-template <class T, class Target>
-SECTILE_STRUCT((LinearLossArguments<T, Target>), x, w, targets, logits, dloss, share, loss, lse,
-               logprob, ignore_index, label_smoothing, lse_square, softcap, scale)
 
 template <class T, class Target>
 Kernel linearLoss{
@@ -252,10 +248,6 @@ void check(const Invocation &call) {
     refuse(call, "there are targets, but w has no classes");
   if (call.extent("N") == 0 && call.options.flag("gradients"))
     refuse(call, "there are no rows, so that dw would not be written; use gradients=false");
-  checkSmoothing(call);
-  if (!(call.options.number("softcap") >= 0))
-    refuse(call, "option 'softcap' is ", call.options.choice("softcap"),
-           ", but must be at least 0");
 }
 
 std::vector<HostArray> reference(const Invocation &call, std::span<const HostArray> in,
@@ -264,8 +256,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const double cap = call.options.number("softcap"), scale = call.options.number("scale");
   const std::string &reduction = call.options.choice("reduction");
   const CrossEntropyValues values = lossValues(call.options);
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, in[0], arithmetic),
                w = loadOperand(numbers, call, in[1], arithmetic);
     std::vector<Number> logits(static_cast<std::size_t>(n * v));
@@ -337,7 +328,7 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}}});
   spec.add_options(lossOptions());
   spec.add_options(
-      {{"softcap: number = 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
+      {{"softcap: number = 0 from 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
        {"scale: number = 1 e.g. 0.5", "of the logits"},
        {"gradients: flag = true", "dx and dw are wanted"},
        {"accumulate: f32|same = f32", "dw's dtype, in which chunks are added; same is w's"},

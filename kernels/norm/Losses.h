@@ -11,7 +11,6 @@ struct MeanConfig {
   bool ofNoneIsZero = false;                // a mean of no rows is 0, not NaN
   int block = 4096, unroll = 4, warps = 16; // one program: many loads in flight
 };
-SECTILE_CONFIG(MeanConfig, mean, ofNoneIsZero, block, unroll, warps)
 
 // To count targets alone leaves registers for all that are in flight.
 inline MeanConfig countConfig(bool ofNoneIsZero = false) {
@@ -45,8 +44,6 @@ template <class Target> struct CrossEntropyMeanArguments {
   View<float, 1> loss;
   Tile<std::int64_t> ignore_index;
 };
-template <class Target>
-SECTILE_STRUCT(CrossEntropyMeanArguments<Target>, losses, targets, loss, ignore_index)
 
 // The losses of all rows as one; 0/0 where no target counts.
 template <class Target>
@@ -71,8 +68,6 @@ template <class Target> struct CrossEntropyShareArguments {
   View<float, 1> share;
   Tile<std::int64_t> ignore_index;
 };
-template <class Target>
-SECTILE_STRUCT(CrossEntropyShareArguments<Target>, targets, share, ignore_index)
 
 // What a row's gradient is multiplied by in a mean.
 template <class Target>
@@ -86,7 +81,6 @@ inline const Kernel crossEntropyShare{
 // What their descriptions share.
 ArgumentRow targetsArgument(const std::string &axes);
 std::vector<OptionRow> lossOptions();
-void checkSmoothing(const Invocation &call);
 // Of all rows, or one number.
 std::vector<std::string> reduced(std::vector<std::string> axes, const OptionValues &options);
 CrossEntropyValues lossValues(const OptionValues &options);

@@ -29,8 +29,6 @@ struct NormBackwardConfig {
   bool ofRows = true, ofColumns = false; // programs there are; the latter sum dw and db, of
   int sumRows = 1, sumColumns = 32;      // so many rows and columns at once
 };
-SECTILE_CONFIG(NormBackwardConfig, block, rows, warps, whole, centred, added, scaled, moved, offset,
-               shares, ofRows, ofColumns, sumRows, sumColumns)
 
 template <class T> struct NormBackwardArguments {
   View<const T, 2> x;
@@ -43,9 +41,6 @@ template <class T> struct NormBackwardArguments {
   View<T, 1> dw, db;                 // where programs of columns sum them
   Float weight_offset;
 };
-template <class T>
-SECTILE_STRUCT(NormBackwardArguments<T>, x, w, mean, rstd, dy, dh, means, dx, dw_parts, db_parts,
-               dw, db, weight_offset)
 
 template <class T>
 Tile<float> withOffset(const Tile<T> &weight, const Float &offset,
@@ -155,8 +150,6 @@ template <class T> struct NormBackwardMeansArguments {
   View<float, 2> means;
   Float weight_offset;
 };
-template <class T>
-SECTILE_STRUCT(NormBackwardMeansArguments<T>, x, w, mean, rstd, dy, means, weight_offset)
 
 // Of rows beyond a block: mean(g n) and mean(g).
 template <class T>

@@ -9,8 +9,7 @@ NormBackwardResult sectile::normBackwardReference(const HostArray &x, const Host
                                                   const HostArray *mean, const HostArray &rstd,
                                                   const HostArray &dy, const HostArray *dh,
                                                   Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(x), weight = numbers.load(w), gradient = numbers.load(dy);
     const auto scales = numbers.load(rstd);
     const auto means = mean ? numbers.load(*mean) : std::vector<Number>(scales.size());

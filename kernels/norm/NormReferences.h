@@ -48,14 +48,9 @@ HostArray crossEntropyBackwardReference(const HostArray &logits, const HostArray
                                         const HostArray &lse, const HostArray &dloss,
                                         const CrossEntropyValues &options, Arithmetic arithmetic);
 
-// As KernelSpec::reference.
-std::vector<HostArray> softmaxBackwardReference(const Invocation &, std::span<const HostArray>,
-                                                Arithmetic);
-std::vector<HostArray> logSoftmaxBackwardReference(const Invocation &, std::span<const HostArray>,
-                                                   Arithmetic);
-std::vector<HostArray> groupNormReference(const Invocation &, std::span<const HostArray>,
-                                          Arithmetic);
-std::vector<HostArray> groupNormBackwardReference(const Invocation &, std::span<const HostArray>,
-                                                  Arithmetic);
+ReferenceFunction softmaxBackwardReference;
+ReferenceFunction logSoftmaxBackwardReference;
+ReferenceFunction groupNormReference;
+ReferenceFunction groupNormBackwardReference;
 
 } // namespace sectile

@@ -5,7 +5,6 @@
 // NaN; a negative eps is refused. The formulas of the gradients are in NormBackward.cpp.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/NormBackward.h"
 #include "kernels/norm/NormReferences.h"
@@ -22,7 +21,6 @@ struct RmsNormConfig {
   bool scaled = true; // there is w
   bool moved = false; // weight_offset is added to it
 };
-SECTILE_CONFIG(RmsNormConfig, block, rows, warps, whole, added, scaled, moved)
 
 template <class T> struct RmsNormArguments {
   View<const T, 2> x;
@@ -32,8 +30,6 @@ template <class T> struct RmsNormArguments {
   View<float, 1> rstd;
   Float eps, weight_offset;
 };
-template <class T>
-SECTILE_STRUCT(RmsNormArguments<T>, x, w, residual, y, h, rstd, eps, weight_offset)
 
 template <class T>
 Kernel rmsNorm{
@@ -79,12 +75,11 @@ KernelSpec sectile::rmsNormSpec() {
                       {"-> y: [..., N] like x over x, residual", "the normalised rows"},
                       {"-> h: [..., N] like x over x, residual with residual", "x + residual"},
                       {"-> rstd: [...] f32", "1/sqrt(mean of h^2 + eps) of each row"}});
-  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of the squares"},
+  spec.add_options({{"eps: number = 1e-6 from 0 e.g. 0.01", "added to the mean of the squares"},
                     {"weight_offset: number = 0 e.g. 1", "added to w; 1 in Gemma"}});
   configureRows(spec, "N", longestWhole, elementsTogetherWithWeights);
   spec.typical = {{"...", 4096}, {"N", 1024}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.check = checkEps;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto result = rmsNormReference(in[0], movedWeight(in[1], call.options.number("weight_offset")),

@@ -6,7 +6,6 @@
 // negative eps is refused. RmsNormGatedBackward.cpp has the gradients.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/Family.h"
 #include "kernels/norm/Gate.h"
 #include "kernels/norm/NormReferences.h"
@@ -23,7 +22,6 @@ struct RmsNormGatedConfig {
   bool silu = true;      // else sigmoid
   bool normFirst = true; // else the gate
 };
-SECTILE_CONFIG(RmsNormGatedConfig, block, rows, warps, whole, w, silu, normFirst)
 
 template <class T> struct RmsNormGatedArguments {
   View<const T, 2> x, z;
@@ -32,8 +30,6 @@ template <class T> struct RmsNormGatedArguments {
   View<float, 1> rstd;
   Float eps;
 };
-template <class T>
-SECTILE_STRUCT(RmsNormGatedArguments<T>, x, z, w, y, rstd, eps)
 
 template <class T>
 Kernel rmsNormGated{
@@ -95,12 +91,11 @@ KernelSpec sectile::rmsNormGatedSpec() {
                       {"w?: [N] like x", "weight"},
                       {"-> y: [..., N] like x over x, z", "normalised and gated"},
                       {"-> rstd: [...] f32", "1/sqrt(mean of squares + eps) of each row"}});
-  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of the squares"}});
+  spec.add_options({{"eps: number = 1e-6 from 0 e.g. 0.01", "added to the mean of the squares"}});
   spec.add_options(gateOptions());
   configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   spec.typical = {{"...", 65536}, {"N", 128}};
   spec.small = {{"...", 5}, {"N", 300}};
-  spec.check = checkEps;
   spec.reference = rmsNormGatedReference;
   spec.apply = [](Use &use) {
     const auto config =

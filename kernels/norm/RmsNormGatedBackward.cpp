@@ -21,7 +21,6 @@ struct GatedBackwardConfig {
   bool w = true;     // given, and dw is wanted
   bool silu = true, normFirst = true;
 };
-SECTILE_CONFIG(GatedBackwardConfig, block, rows, warps, whole, w, silu, normFirst)
 
 template <class T> struct GatedBackwardArguments {
   View<const T, 2> x, z;
@@ -32,8 +31,6 @@ template <class T> struct GatedBackwardArguments {
   View<T, 2> dx, dz;
   View<float, 2> dw;
 };
-template <class T>
-SECTILE_STRUCT(GatedBackwardArguments<T>, x, z, w, rstd, dy, means, dx, dz, dw)
 
 // Of a block of rows, [rows, block]; 0 beyond a row's end and the last row.
 struct GatedBlock {

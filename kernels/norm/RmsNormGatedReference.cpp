@@ -22,8 +22,7 @@ std::vector<HostArray> gated::rmsNormGatedReference(const Invocation &call,
                                                     std::span<const HostArray> in,
                                                     Arithmetic arithmetic) {
   const bool silu = isSilu(call), normFirst = isNormFirst(call);
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(in[0]);
     auto gates = numbers.load(in[1]);
     const auto weight = numbers.load(in[2]);
@@ -58,8 +57,7 @@ std::vector<HostArray> gated::rmsNormGatedBackwardReference(const Invocation &ca
                                                             std::span<const HostArray> in,
                                                             Arithmetic arithmetic) {
   const bool silu = isSilu(call), normFirst = isNormFirst(call);
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto values = numbers.load(in[0]), gates = numbers.load(in[1]),
                weight = numbers.load(in[2]), scales = numbers.load(in[3]),
                gradient = numbers.load(in[4]);

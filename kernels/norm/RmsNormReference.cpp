@@ -18,8 +18,7 @@ HostArray sectile::movedWeight(const HostArray &weight, double offset) {
 RmsNormResult sectile::rmsNormReference(const HostArray &x, const HostArray &w,
                                         const HostArray *residual, double eps,
                                         Arithmetic arithmetic) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto h = numbers.load(x);
     const auto weight = numbers.load(w);
     if (residual) {

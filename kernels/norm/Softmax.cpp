@@ -17,7 +17,6 @@ struct SoftmaxConfig {
   bool whole = true;      // a row fits a block
   bool logarithm = false; // of the softmax is wanted
 };
-SECTILE_CONFIG(SoftmaxConfig, block, rows, warps, whole, logarithm)
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float log2e = 1.44269504f;
@@ -26,8 +25,6 @@ template <class T> struct SoftmaxArguments {
   View<const T, 2> x;
   View<T, 2> y;
 };
-template <class T>
-SECTILE_STRUCT(SoftmaxArguments<T>, x, y)
 
 // Weights are powers of two of differences in units of log 2, which chips compute at once, and one
 // division gives a row's factor.

@@ -16,14 +16,11 @@ struct SoftmaxBackwardConfig {
   bool whole = true;      // a row fits a block
   bool logarithm = false; // of the softmax was given
 };
-SECTILE_CONFIG(SoftmaxBackwardConfig, block, rows, warps, whole, logarithm)
 
 template <class T> struct SoftmaxBackwardArguments {
   View<const T, 2> y, dy;
   View<T, 2> dx;
 };
-template <class T>
-SECTILE_STRUCT(SoftmaxBackwardArguments<T>, y, dy, dx)
 
 template <class T>
 Kernel softmaxBackward{"softmax_backward", [](const SoftmaxBackwardArguments<T> &a,

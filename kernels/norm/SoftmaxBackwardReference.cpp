@@ -10,8 +10,7 @@ using namespace sectile;
 template <class Terms, class Gradient>
 static std::vector<HostArray> rowGradients(const Invocation &call, std::span<const HostArray> in,
                                            Arithmetic arithmetic, Terms terms, Gradient gradient) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto values = numbers.load(in[0]);
     auto gradients = numbers.load(in[1]);
     const std::int64_t length = call.extent("N");

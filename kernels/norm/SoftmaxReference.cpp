@@ -12,8 +12,7 @@ using namespace sectile;
 // the distances' exponentials.
 template <class Finish>
 static HostArray ofDistances(const HostArray &x, Arithmetic arithmetic, Finish finish) {
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(x);
     const std::int64_t length = x.shape.back();
     parallelFor(length ? x.count() / length : 0, [&](std::int64_t row) {

@@ -13,14 +13,11 @@ struct SumRowsConfig {
   int rows = 32;     // added at once
   bool both = false; // there are two sums, the second one's partial sums behind the first's
 };
-SECTILE_CONFIG(SumRowsConfig, columns, warps, rows, both)
 
 template <class T> struct SumRowsArguments {
   View<const float, 3> partial;
   View<T, 1> sums, others;
 };
-template <class T>
-SECTILE_STRUCT(SumRowsArguments<T>, partial, sums, others)
 
 template <class T>
 inline const Kernel sumRows{

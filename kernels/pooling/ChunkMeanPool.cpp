@@ -20,7 +20,6 @@ struct ChunkMeanPoolConfig {
   int t = 16, d = 64, warps = 4;
   bool packed = false;
 };
-SECTILE_CONFIG(ChunkMeanPoolConfig, t, d, warps, packed)
 
 struct Chunk {
   Int start, length; // length 0: there is none of this number
@@ -65,8 +64,6 @@ template <class T> struct ChunkMeanPoolArguments {
   View<T, 4> y;
   Int chunk;
 };
-template <class T>
-SECTILE_STRUCT(ChunkMeanPoolArguments<T>, x, cu_seqlens, y, chunk)
 
 template <class T>
 Kernel chunkMeanPool{
@@ -91,8 +88,6 @@ template <class T> struct ChunkMeanPoolBackwardArguments {
   View<T, 4> dx;
   Int chunk;
 };
-template <class T>
-SECTILE_STRUCT(ChunkMeanPoolBackwardArguments<T>, cu_seqlens, dy, dx, chunk)
 
 template <class T>
 Kernel chunkMeanPoolBackward{
@@ -112,8 +107,6 @@ Kernel chunkMeanPoolBackward{
 
 void derive(Invocation &call) {
   const std::int64_t chunk = call.options.integer("chunk"), length = call.extent("T");
-  if (chunk < 1)
-    refuse(call, "option 'chunk' is at least 1");
   std::int64_t chunks = ceilDiv(length, chunk);
   if (call.has("cu_seqlens")) {
     if (call.extent("N") < 1)
@@ -121,8 +114,6 @@ void derive(Invocation &call) {
     chunks = length / chunk + call.extent("N") - 1;
     if (call.options.values.contains("chunks") && call.options.given("chunks"))
       chunks = call.options.integer("chunks");
-    if (chunks < 0)
-      refuse(call, "option 'chunks' cannot be negative");
   }
   call.extents["C"] = chunks;
 }
@@ -141,9 +132,9 @@ void contents(const Invocation &call, std::span<const HostArray> inputs) {
 }
 
 const std::vector<OptionRow> options = {
-    {"chunk: integer = 64 e.g. 16, 37",
+    {"chunk: integer = 64 from 1 e.g. 16, 37",
      "positions of one chunk; the last of a sequence may have fewer"},
-    {"chunks: integer e.g. 40",
+    {"chunks: integer from 0 e.g. 40",
      "with cu_seqlens: C, the rows of y; T / chunk + N - 1, which is always enough, if not given"}};
 
 const std::vector<ConfigSpec> fields = {{"t", "positions held at once"},
@@ -229,10 +220,7 @@ KernelSpec sectile::chunkMeanPoolBackwardSpec() {
   spec.follow = derive;
   spec.check = [](const Invocation &call) {
     checkPacked(call, "N");
-    const std::int64_t chunk = call.options.integer("chunk");
-    if (chunk < 1)
-      refuse(call, "option 'chunk' is at least 1");
-    const std::int64_t chunks = ceilDiv(call.extent("T"), chunk);
+    const std::int64_t chunks = ceilDiv(call.extent("T"), call.options.integer("chunk"));
     if (!call.has("cu_seqlens") && call.extent("C") != chunks)
       refuse(call, "dy has ", call.extent("C"), " chunks, but x has ", chunks);
   };

@@ -24,8 +24,7 @@ template <class Each> void forChunks(const Invocation &call, const HostArray &bo
 std::vector<HostArray> sectile::chunkMeanPoolReference(const Invocation &call,
                                                        std::span<const HostArray> inputs,
                                                        Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = numbers.load(inputs[0]);
     const std::int64_t batches = call.extent("B"), length = call.extent("T"),
                        chunks = call.extent("C"), width = call.extent("H") * call.extent("D");
@@ -47,8 +46,7 @@ std::vector<HostArray> sectile::chunkMeanPoolReference(const Invocation &call,
 std::vector<HostArray> sectile::chunkMeanPoolBackwardReference(const Invocation &call,
                                                                std::span<const HostArray> inputs,
                                                                Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto dy = numbers.load(inputs[2]);
     const std::int64_t batches = call.extent("B"), length = call.extent("T"),
                        chunks = call.extent("C"), width = call.extent("H") * call.extent("D");

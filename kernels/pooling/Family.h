@@ -9,14 +9,9 @@ KernelSpec meanPoolBackwardSpec();
 KernelSpec chunkMeanPoolSpec();
 KernelSpec chunkMeanPoolBackwardSpec();
 
-// All take the call's inputs and give its outputs, as KernelSpec::reference.
-std::vector<HostArray> meanPoolReference(const Invocation &, std::span<const HostArray> inputs,
-                                         Arithmetic);
-std::vector<HostArray> meanPoolBackwardReference(const Invocation &,
-                                                 std::span<const HostArray> inputs, Arithmetic);
-std::vector<HostArray> chunkMeanPoolReference(const Invocation &, std::span<const HostArray> inputs,
-                                              Arithmetic);
-std::vector<HostArray>
-chunkMeanPoolBackwardReference(const Invocation &, std::span<const HostArray> inputs, Arithmetic);
+ReferenceFunction meanPoolReference;
+ReferenceFunction meanPoolBackwardReference;
+ReferenceFunction chunkMeanPoolReference;
+ReferenceFunction chunkMeanPoolBackwardReference;
 
 } // namespace sectile

@@ -14,15 +14,12 @@ struct MeanPoolConfig {
   int t = 32, d = 64, warps = 4;
   bool masked = false;
 };
-SECTILE_CONFIG(MeanPoolConfig, t, d, warps, masked)
 
 template <class T> struct MeanPoolArguments {
   View<const T, 3> x;
   View<const bool, 2> mask;
   View<T, 2> y;
 };
-template <class T>
-SECTILE_STRUCT(MeanPoolArguments<T>, x, mask, y)
 
 template <class T>
 Kernel meanPool{
@@ -61,8 +58,6 @@ template <class T> struct MeanPoolBackwardArguments {
   View<const T, 2> dy;
   View<T, 3> dx;
 };
-template <class T>
-SECTILE_STRUCT(MeanPoolBackwardArguments<T>, mask, dy, dx)
 
 template <class T>
 Kernel meanPoolBackward{

@@ -21,8 +21,7 @@ std::vector<char> keptPositions(const Invocation &call, const HostArray &mask) {
 std::vector<HostArray> sectile::meanPoolReference(const Invocation &call,
                                                   std::span<const HostArray> inputs,
                                                   Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = numbers.load(inputs[0]);
     const auto kept = keptPositions(call, inputs[1]);
     const auto batches = static_cast<std::size_t>(call.extent("B")),
@@ -48,8 +47,7 @@ std::vector<HostArray> sectile::meanPoolReference(const Invocation &call,
 std::vector<HostArray> sectile::meanPoolBackwardReference(const Invocation &call,
                                                           std::span<const HostArray> inputs,
                                                           Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto kept = keptPositions(call, inputs[1]);
     const auto dy = numbers.load(inputs[2]);
     const auto batches = static_cast<std::size_t>(call.extent("B")),

@@ -12,7 +12,6 @@
 // in dy may reach the rows of dtable beside its own.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/position/Angles.h"
 #include "kernels/position/Family.h"
 #include "kernels/position/References.h"
@@ -30,7 +29,6 @@ struct AbsoluteConfig {
   bool norm = false;  // layer norm follows
   bool whole = true;  // a row fits a block
 };
-SECTILE_CONFIG(AbsoluteConfig, m, block, warps, batches, table, given, norm, whole)
 
 // What is added to some rows of hidden states, which are rows of this batch, or of all of them
 // where positions are not given.
@@ -195,7 +193,6 @@ Kernel rowGradients{
 struct SumConfig {
   int m = 32, block = 32, warps = 4;
 };
-SECTILE_CONFIG(SumConfig, m, block, warps)
 
 template <class T>
 Kernel sumParts{"add_positions_weights", [](View<const float, 3> parts, View<T, 1> dw,
@@ -213,7 +210,6 @@ struct TableConfig {
   int m = 16, n = 64, block = 64, warps = 4;
   bool given = false;
 };
-SECTILE_CONFIG(TableConfig, m, n, block, warps, given)
 
 // Some rows of the table: where positions are given, each block of tokens that has one of them
 // is multiplied by zeros and ones; the order of the sums is that of the tokens.
@@ -315,10 +311,12 @@ KernelSpec absoluteSpec(const std::string &rows, const std::string &doc, bool ta
                        "position of each row; offset, offset + 1, ... where not given",
                        {.sample = sample}}});
   spec.add_options({{"scale: number = 1 e.g. 2.5", "of x"},
-                    {"offset: integer = 0 e.g. 3", "position of the first row"},
-                    {"eps: number = 1e-5 e.g. 0.01", "added to the layer norm's variance"}});
+                    {"offset: integer = 0 from -1099511627776 to 1099511627776 e.g. 3",
+                     "position of the first row"},
+                    {"eps: number = 1e-5 from 0 e.g. 0.01", "added to the layer norm's variance"}});
   if (!table)
-    spec.add_options({{"theta: number = 10000 e.g. 100", "base of the frequencies, at least 1"}});
+    spec.add_options(
+        {{"theta: number = 10000 from 1 e.g. 100", "base of the frequencies, at least 1"}});
   spec.config = {{"m", "rows of one program"},
                  {"block", "elements of a row held at once"},
                  {"warps", "warps of one program"}};
@@ -328,13 +326,6 @@ KernelSpec absoluteSpec(const std::string &rows, const std::string &doc, bool ta
     spec.typical["P"] = 512;
     spec.small["P"] = 14;
   }
-  spec.check = [](const Invocation &call) {
-    checkEps(call);
-    if (absoluteOptions(call).theta < 1)
-      refuse(call, "option 'theta' must be at least 1");
-    if (std::abs(call.options.integer("offset")) > std::int64_t(1) << 40)
-      refuse(call, "option 'offset' must be within 2^40");
-  };
   spec.defaults = [](const Invocation &call, const std::string &) {
     const std::int64_t block = blockOf(call);
     return Config{
@@ -361,8 +352,7 @@ KernelSpec forwardSpec(bool table) {
                       {"-> y: [B, S, H] like x over x", "the sum, or its layer norm"},
                       {"-> mean: [B, S] f32 with w", "of each sum"},
                       {"-> rstd: [B, S] f32 with w", "1/sqrt(variance + eps) of each sum"}});
-  spec.check = [common = spec.check](const Invocation &call) {
-    common(call);
+  spec.check = [](const Invocation &call) {
     if (call.has("w") != call.has("b"))
       refuse(call, "w and b are given together or not at all");
   };
@@ -428,8 +418,7 @@ KernelSpec backwardSpec(bool table) {
   spec.add_arguments({{"-> dw: [H] like dy with w", "gradient of the layer norm's"},
                       {"-> db: [H] like dy with w", "gradient of the layer norm's"}});
   spec.factor = 3;
-  spec.check = [common = spec.check](const Invocation &call) {
-    common(call);
+  spec.check = [](const Invocation &call) {
     if (call.has("w"))
       for (const std::string name : {"x", "mean", "rstd"})
         if (!call.has(name))

@@ -91,8 +91,7 @@ std::vector<HostArray> sectile::addPositionsBackwardReference(const Invocation &
     ofSum = normBackwardReference(sumReference(input("x"), table, positions, options, arithmetic),
                                   w, &mean, input("rstd"), dy, nullptr, arithmetic);
   }
-  return with_arithmetic(dy.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(dy.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto sums = sumsOf(numbers, options, positions, table, dy.shape);
     const std::int64_t width = sums.width, tokens = dy.shape[0] * sums.length;
     auto dz = numbers.load(ofSum.dx);

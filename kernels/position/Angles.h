@@ -24,7 +24,6 @@ struct FrequencyRamp {
     return frequency * (minimum(maximum(ramp, 0.0), 1.0) * rampShrink + 1.0);
   }
 };
-SECTILE_STRUCT(FrequencyRamp, rampBase, rampPair, rampFrequency, rampShrink)
 
 // Turns per position of each pair, as a fraction of 2^64: theta^(-2 pair / dims) / 2 pi, scaled.
 // Pairs from `count` on do not rotate.

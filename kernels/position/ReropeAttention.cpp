@@ -78,13 +78,9 @@ KernelSpec reropeSpec(KernelSpec spec) {
     argument.like = "q1";
     spec.arguments.push_back(argument);
   }
-  spec.add_options({{"window: integer = 512 e.g. 0, 7",
+  spec.add_options({{"window: integer = 512 from 0 e.g. 0, 7",
                      "keys nearer than this meet q1 and k1, the others q2 and k2"}});
-  spec.check = [](const Invocation &call) {
-    checkAttention(call);
-    if (call.options.integer("window") < 0)
-      refuse(call, "option 'window' cannot be negative");
-  };
+  spec.check = checkAttention;
   return spec;
 }
 

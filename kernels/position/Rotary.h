@@ -38,7 +38,6 @@ struct RotaryNumbers {
   FrequencyRamp ramp;
   Float magnitude;
 };
-SECTILE_STRUCT(RotaryNumbers, step, ramp, magnitude)
 
 // Tiles [rows, pairWidth], [rows, pairWidth] and, where some dims do not turn, [rows, restWidth].
 template <class T> using Pieces = std::vector<Tile<T>>;

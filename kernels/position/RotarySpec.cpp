@@ -16,7 +16,7 @@ using namespace sectile;
 
 std::vector<OptionRow> sectile::rotationOptions() {
   return {{"style: half|interleaved = half", "pairs are (i, i + r/2), or (2i, 2i + 1)"},
-          {"theta: number = 10000 e.g. 100", "base of the frequencies, at least 1"},
+          {"theta: number = 10000 from 1 e.g. 100", "base of the frequencies, at least 1"},
           {"rotary: integer e.g. 2, 16",
            "r: how many of the dims rotate, the first of them; D if not given"},
           {"scaling: none|linear|dynamic|llama3|yarn = none",
@@ -43,8 +43,6 @@ void sectile::checkRotation(const Invocation &call, const RotationOptions &optio
   const std::int64_t dims = call.extent("D");
   if (options.rotary < 2 || options.rotary > dims || options.rotary % 2)
     refuse(call, "rotary is ", options.rotary, ", but must be even and from 2 to D (", dims, ")");
-  if (options.theta < 1)
-    refuse(call, "option 'theta' must be at least 1");
   const FrequencyScaling &scaling = options.scaling;
   if (scaling.kind == FrequencyScaling::none)
     return;

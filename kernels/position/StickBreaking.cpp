@@ -68,7 +68,6 @@ struct StickConfig {
   int width = 64;
   bool remainder = false; // it has a gradient
 };
-SECTILE_CONFIG(StickConfig, m, n, warps, stages, width, remainder)
 
 // Logarithms are of base 2 throughout. Scores of a block, with queries or keys as its rows; -inf
 // where a key is not visible, which breaks nothing off and leaves the stick as it is.

@@ -50,8 +50,7 @@ std::vector<HostArray> sectile::stickBreakingReference(std::span<const HostArray
 std::vector<HostArray> sectile::stickBreakingBackwardReference(std::span<const HostArray> inputs,
                                                                double scale,
                                                                Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     using Numbers = std::vector<Number>;
     const ReferenceLayout layout = layoutOf(inputs);
     const AttentionSettings settings{.scale = scale};

@@ -58,8 +58,7 @@ struct CodeFormat {
 std::vector<HostArray> quantizedReference(const HostArray &x, const CodeFormat &format,
                                           Arithmetic arithmetic);
 // What quantize and, of silu(gate) * up, silu_mul_quantize compute: y and the scales.
-std::vector<HostArray> quantizeReference(const Invocation &call, std::span<const HostArray> inputs,
-                                         Arithmetic arithmetic);
+ReferenceFunction quantizeReference;
 
 // Smaller scales, those of zeros among them, become this one. It is a normal number, and so is its
 // reciprocal.

@@ -24,8 +24,6 @@ struct QuantizeConfig {
   bool powerOfTwo = false;
   int partial = 1; // results of the first of two launches
 };
-SECTILE_CONFIG(QuantizeConfig, rows, columns, warps, granularity, block, whole, gated, powerOfTwo,
-               partial)
 
 template <class T>
 Tile<float> valuesOf(const View<const T, 2> &x, const View<const T, 2> &up, const Int &row,

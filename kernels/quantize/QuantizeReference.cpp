@@ -23,8 +23,7 @@ std::vector<HostArray> sectile::quantizedReference(const HostArray &x, const Cod
   const double most = with_type(code, [](auto zero) {
     return static_cast<double>(std::numeric_limits<decltype(zero)>::max());
   });
-  return with_arithmetic(x.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(x.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     auto values = numbers.load(x);
     auto scaleAt = [&](std::int64_t i, std::int64_t j) {
       return static_cast<std::size_t>(i / block.rows * across + j / block.columns);

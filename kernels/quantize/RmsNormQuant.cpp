@@ -5,7 +5,6 @@
 // in f32 up to there. A NaN or an infinity makes its row's scales and codes NaN, or 0 in int8.
 // Refused: a negative eps, blocks other than 32, 64 and 128.
 #include "kernels/blocks/RowBlocks.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/RmsRows.h"
 #include "kernels/quantize/Codes.h"
@@ -24,8 +23,6 @@ struct RmsNormQuantConfig {
   bool w = true;         // given
   bool powerOfTwo = false;
 };
-SECTILE_CONFIG(RmsNormQuantConfig, block, rows, warps, group, grouped, whole, residual, w,
-               powerOfTwo)
 
 template <class T, class Q, class S> struct RmsNormQuantArguments {
   View<const T, 2> x;
@@ -37,9 +34,6 @@ template <class T, class Q, class S> struct RmsNormQuantArguments {
   View<float, 1> rstd;
   Float eps, weight_offset;
 };
-template <class T, class Q, class S>
-SECTILE_STRUCT((RmsNormQuantArguments<T, Q, S>), x, w, residual, y, scales, h, rstd, eps,
-               weight_offset)
 
 template <class T, class Q, class S>
 Kernel rmsNormQuant{
@@ -122,7 +116,7 @@ KernelSpec sectile::rmsNormQuantSpec() {
                        {.dtype_by = scales}},
                       {"-> h: [..., N] like x over x, residual with residual", "x + residual"},
                       {"-> rstd: [...] f32", "1/sqrt(mean of h^2 + eps) of each row"}});
-  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of the squares"},
+  spec.add_options({{"eps: number = 1e-6 from 0 e.g. 0.01", "added to the mean of the squares"},
                     {"weight_offset: number = 0 e.g. 1", "added to w; 1 in Gemma"},
                     {"granularity: row|group = row", "what has one scale: a row, or `block` "
                                                      "neighbours in a row"},
@@ -151,10 +145,7 @@ KernelSpec sectile::rmsNormQuantSpec() {
             ? ceilDiv(call.extent("N"), std::max<std::int64_t>(call.options.integer("block"), 1))
             : 1;
   };
-  spec.check = [](const Invocation &call) {
-    checkEps(call);
-    checkBlock(call);
-  };
+  spec.check = checkBlock;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto norm = rmsNormReference(in[0], movedWeight(in[1], call.options.number("weight_offset")),

@@ -22,7 +22,6 @@ struct StepConfig {
   int cell = 0;
   bool b_ih = false, b_hh = false;
 };
-SECTILE_CONFIG(StepConfig, b, h, k, warps, cell, b_ih, b_hh)
 
 // Step s of direction d is at this position; steps before the first and behind the last are at
 // positions that no view has.
@@ -48,7 +47,6 @@ Tile<float> before(const View<T, 3> &view, const View<U, 2> &first, const Int &s
 struct ProductConfig {
   int m = 64, n = 64, k = 32, warps = 4;
 };
-SECTILE_CONFIG(ProductConfig, m, n, k, warps)
 
 // out[d, i] = a[d, i] b[d]; where out has one d, the sum over all.
 template <class T, class Out>

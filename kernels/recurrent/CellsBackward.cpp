@@ -120,7 +120,6 @@ struct SumConfig {
   int m = 64, n = 64, b = 16, warps = 4;
   bool states = false; // the other factor is the state before each step
 };
-SECTILE_CONFIG(SumConfig, m, n, b, warps, states)
 
 // dw[d] = the sum over steps of sums^T x, of x [D, T, B, N], or of the states before the steps.
 template <class T>

@@ -16,7 +16,6 @@ struct GateConfig {
   bool limited = false;                          // what softplus gives
   bool both = false;                             // there is the gradient of steps' lengths, too
 };
-SECTILE_CONFIG(GateConfig, steps, heads, warps, form, x, a_log, dt_bias, limited, both)
 
 // Some steps and heads: the sum that the form is of, and e^A_log.
 struct Raw {

@@ -20,8 +20,6 @@ struct DeltaConfig {
   bool l2norm = false; // keys and queries are normalised
   bool backward = false, dfinal_state = false;
 };
-SECTILE_CONFIG(DeltaConfig, chunk, columns, warps, width, corrects, direct, beta, g, gk, D, z,
-               initial_state, packed, l2norm, backward, dfinal_state)
 
 // Of all chunks in memory those of a sequence have neighbouring numbers, from `slot` on.
 struct Sequence {

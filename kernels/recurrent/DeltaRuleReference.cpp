@@ -196,8 +196,7 @@ std::vector<std::size_t> startsOf(const Invocation &call, std::span<const HostAr
 std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
                                                    std::span<const HostArray> inputs,
                                                    Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const DeltaCall all(numbers, call, inputs);
     const auto starts = startsOf(call, inputs);
     const std::size_t size = all.width * all.columns;
@@ -217,8 +216,7 @@ std::vector<HostArray> sectile::deltaRuleReference(const Invocation &call,
 std::vector<HostArray> sectile::deltaStepReference(const Invocation &call,
                                                    std::span<const HostArray> inputs,
                                                    Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const DeltaCall all(numbers, call, inputs);
     const std::size_t size = all.columns * all.width;
     auto states = all.load("state");
@@ -249,8 +247,7 @@ std::vector<HostArray> sectile::deltaStepReference(const Invocation &call,
 std::vector<HostArray> sectile::deltaRuleBackwardReference(const Invocation &call,
                                                            std::span<const HostArray> inputs,
                                                            Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     using Array = std::vector<Number>;
     const DeltaCall all(numbers, call, inputs);
     const auto starts = startsOf(call, inputs);

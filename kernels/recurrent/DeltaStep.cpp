@@ -35,9 +35,6 @@ struct DeltaStepConfig {
   bool qk_l2norm = false, beta_sigmoid = false, allow_negative = false, keep_states = false;
   bool limited = false; // what softplus gives
 };
-SECTILE_CONFIG(DeltaStepConfig, dv, warps, width, padded, group, rule, gate, beta, g, gk, A_log,
-               dt_bias, D, z, indices, qk_l2norm, beta_sigmoid, allow_negative, keep_states,
-               limited)
 
 template <class T, class S> struct DeltaStepArguments {
   View<const T, 4> q, k, v;
@@ -52,14 +49,10 @@ template <class T, class S> struct DeltaStepArguments {
   View<S, 5> states;
   Float scale, lower_bound, dt_min, dt_max;
 };
-template <class T, class S>
-SECTILE_STRUCT((DeltaStepArguments<T, S>), q, k, v, beta, g, wide_beta, wide_g, gk, A_log, dt_bias,
-               D, z, indices, o, state_out, states, scale, lower_bound, dt_min, dt_max)
 
 // The numbers of rwkv7_step's gate are by channel; G is float, or what those of 16 bits are read
 // as.
-template <class T, class S, class G>
-struct Rwkv7StepArguments {
+template <class T, class S, class G> struct Rwkv7StepArguments {
   View<const T, 4> q, k, v, a, b;
   View<const std::uint16_t, 3> beta; // or
   View<const float, 3> wide_beta;
@@ -74,14 +67,9 @@ struct Rwkv7StepArguments {
   View<S, 5> states;
   Float scale, lower_bound, dt_min, dt_max;
 };
-template <class T, class S, class G>
-SECTILE_STRUCT((Rwkv7StepArguments<T, S, G>), q, k, v, a, b, beta, wide_beta, g, A_log, dt_bias, D,
-               z, indices, o, state_out, states, scale, lower_bound, dt_min, dt_max)
 
 // What the elements of 16 bits are.
-Float widened(const Float &numbers, Numbers) {
-  return numbers;
-}
+Float widened(const Float &numbers, Numbers) { return numbers; }
 Float widened(const Tile<std::uint16_t> &bits, Numbers elements) {
   if (elements == Numbers::half)
     return cast<float>(bitcast<half>(bits));

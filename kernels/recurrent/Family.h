@@ -22,17 +22,11 @@ KernelSpec lstmSpec();
 KernelSpec lstmBackwardSpec();
 
 // All take the call's inputs and give its outputs, as KernelSpec::reference.
-std::vector<HostArray> linearRecurrenceReference(const Invocation &,
-                                                 std::span<const HostArray> inputs, Arithmetic);
-std::vector<HostArray> linearRecurrenceBackwardReference(const Invocation &,
-                                                         std::span<const HostArray> inputs,
-                                                         Arithmetic);
-std::vector<HostArray> deltaRuleReference(const Invocation &, std::span<const HostArray> inputs,
-                                          Arithmetic);
-std::vector<HostArray> deltaRuleBackwardReference(const Invocation &,
-                                                  std::span<const HostArray> inputs, Arithmetic);
-std::vector<HostArray> deltaStepReference(const Invocation &, std::span<const HostArray> inputs,
-                                          Arithmetic);
+ReferenceFunction linearRecurrenceReference;
+ReferenceFunction linearRecurrenceBackwardReference;
+ReferenceFunction deltaRuleReference;
+ReferenceFunction deltaRuleBackwardReference;
+ReferenceFunction deltaStepReference;
 // `cell` is one of cells::Cell.
 std::vector<HostArray> cellReference(const Invocation &, int cell,
                                      std::span<const HostArray> inputs, Arithmetic);

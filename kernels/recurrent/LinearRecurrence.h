@@ -17,7 +17,6 @@ struct ChunkConfig {
   // Which of these arguments are given.
   bool g = false, gk = false, initial_state = false, dfinal_state = false;
 };
-SECTILE_CONFIG(ChunkConfig, chunk, dv, warps, width, g, gk, initial_state, dfinal_state)
 
 // Products with a state, which is float: 11 bits of each factor are as many as half has, and no
 // state is beyond their range.

@@ -66,8 +66,7 @@ template <class Numbers> struct Heads {
 std::vector<HostArray> sectile::linearRecurrenceReference(const Invocation &call,
                                                           std::span<const HostArray> inputs,
                                                           Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const Heads heads(numbers, call, inputs);
     const std::size_t dk = heads.dk, dv = heads.dv;
     std::vector<Number> o(heads.heads * heads.length * dv), last(heads.heads * dk * dv);
@@ -90,8 +89,7 @@ std::vector<HostArray> sectile::linearRecurrenceReference(const Invocation &call
 std::vector<HostArray> sectile::linearRecurrenceBackwardReference(const Invocation &call,
                                                                   std::span<const HostArray> inputs,
                                                                   Arithmetic arithmetic) {
-  return with_arithmetic(inputs[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(inputs[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const Heads heads(numbers, call, inputs);
     const std::size_t dk = heads.dk, dv = heads.dv, size = dk * dv;
     const auto output = numbers.load(inputs[6]);

@@ -7,6 +7,11 @@
 
 namespace sectile {
 
+struct Invocation;
+// As KernelSpec::reference: gives a call's outputs for its inputs.
+using ReferenceFunction = std::vector<HostArray>(const Invocation &, std::span<const HostArray>,
+                                                 Arithmetic);
+
 // z = x + y
 HostArray vectorAddReference(const HostArray &x, const HostArray &y, Arithmetic arithmetic);
 

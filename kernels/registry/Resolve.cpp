@@ -166,6 +166,15 @@ private:
     return std::from_chars(text.data(), last, number) == std::from_chars_result{last, std::errc()};
   }
 
+  void checkRange(const OptionSpec &spec, const std::string &value) const {
+    const double number = *runtime::numberIn(value);
+    if ((!spec.least.empty() && number < *runtime::numberIn(spec.least)) ||
+        (!spec.most.empty() && number > *runtime::numberIn(spec.most)))
+      fail("option '" + spec.name + "' is " + value + ", but must be " +
+           (spec.most.empty() ? "at least " + spec.least
+                              : "from " + spec.least + " to " + spec.most));
+  }
+
   std::string optionValue(const OptionSpec &spec, const std::string &value) const {
     switch (spec.kind) {
     case OptionSpec::flag:
@@ -180,11 +189,13 @@ private:
         fail("option '" + spec.name + "' is a number, not '" + value + "'");
       if (std::fabs(*number) > std::numeric_limits<float>::max())
         fail("option '" + spec.name + "' is " + value + ", which is more than f32 holds");
+      checkRange(spec, value);
       return value;
     }
     case OptionSpec::integer:
       if (!is<std::int64_t>(value))
         fail("option '" + spec.name + "' is a whole number, not '" + value + "'");
+      checkRange(spec, value);
       return value;
     case OptionSpec::seed:
       if (!is<std::int64_t>(value) && !is<std::uint64_t>(value))

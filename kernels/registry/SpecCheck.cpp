@@ -1,6 +1,7 @@
 // Checking descriptions of kernels. Each refusal names the kernel, the field and what would do.
 #include "kernels/registry/SpecCheck.h"
 #include "kernels/calls/Use.h"
+#include "runtime/Numerals.h"
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -93,6 +94,12 @@ private:
       require(option.kind != OptionSpec::flag || option.initial == "true" ||
                   option.initial == "false" || option.initial_by,
               "option '" + option.name + "' is a flag: it is true or false initially");
+      for (const std::string &bound : {option.least, option.most})
+        require(bound.empty() ||
+                    ((option.kind == OptionSpec::number || option.kind == OptionSpec::integer) &&
+                     runtime::numberIn(bound)),
+                "option '" + option.name + "' cannot be from or to '" + bound +
+                    "': bounds are numbers, of a number or an integer");
       if (!option.initial.empty())
         checkOption(kernel, option.name, option.initial);
       for (const std::string &sample : option.samples)

@@ -137,10 +137,15 @@ OptionSpec parse(const KernelSpec &kernel, const OptionRow &row) {
   }
   if (reader.take("="))
     spec.initial = reader.until(" ", "the default");
+  if (reader.take("from ")) {
+    spec.least = reader.until(" ", "the least value");
+    if (reader.take("to "))
+      spec.most = reader.until(" ", "the largest value");
+  }
   if (reader.take("e.g."))
     spec.samples = reader.list(',', " ", "a sample");
   if (!reader.isAtEnd())
-    reader.fail("`= default`, `e.g. sample` or the end is expected");
+    reader.fail("`= default`, `from least`, `to most`, `e.g. sample` or the end is expected");
   return spec;
 }
 

@@ -51,7 +51,8 @@ KernelSpec sliced(KernelSpec spec) {
     argument.stored = nullptr;
   spec.options.clear();
   spec.add_options(
-      {{"slices: integer = 2 e.g. 1, 3, 5", "processes that the sequence is spread over, up to 64"},
+      {{"slices: integer = 2 from 1 to 64 e.g. 1, 3, 5",
+        "processes that the sequence is spread over, up to 64"},
        {"causal: flag = false", "query i sees keys up to i of the whole sequence; Sq is Sk then"},
        {"scale: number e.g. 0.3", "of the scores; 1/sqrt(D) if not given"}});
   for (const char *axis : {"Sq", "Sk"})
@@ -59,9 +60,6 @@ KernelSpec sliced(KernelSpec spec) {
   for (auto *extents : {&spec.typical, &spec.small})
     extents->erase("R");
   spec.check = [](const Invocation &call) {
-    const std::int64_t slices = call.options.integer("slices");
-    if (slices < 1 || slices > 64)
-      refuse(call, "slices is ", slices, ", but must be from 1 to 64");
     if (call.options.flag("causal") && call.extent("Sq") != call.extent("Sk"))
       refuse(call, "a causal ring needs as many queries as keys, not ", call.extent("Sq"), " and ",
              call.extent("Sk"));

@@ -6,19 +6,12 @@ using namespace sectile;
 
 std::vector<OptionRow> sectile::cutOptions() {
   return {
-      {"top_k: integer = 0 e.g. 1, 20", "so many of the most probable stay; 0: all"},
-      {"top_p: number = 1 e.g. 0.8, 0",
+      {"top_k: integer = 0 from 0 to 2147483647 e.g. 1, 20",
+       "so many of the most probable stay; 0: all"},
+      {"top_p: number = 1 from 0 e.g. 0.8, 0",
        "tokens stay where those ahead of them sum to less than this; 1: all; the first stays in "
        "any case"},
       {"order: k_first|joint = k_first", "top_p is of the probabilities of the top_k, or of all"}};
-}
-
-void sectile::checkCuts(const Invocation &call) {
-  if (const std::int64_t k = call.options.integer("top_k");
-      k < 0 || k > std::numeric_limits<std::int32_t>::max())
-    refuse(call, "option 'top_k' is ", k, ", but must be from 0 to 2147483647");
-  if (!(call.options.number("top_p") >= 0))
-    refuse(call, "option 'top_p' is ", call.options.choice("top_p"), ", but must be at least 0");
 }
 
 Config sectile::rowsInParts(std::int64_t tokens, const std::string &target) {

@@ -11,7 +11,6 @@
 namespace sectile {
 
 std::vector<OptionRow> cutOptions(); // top_k, top_p, order
-void checkCuts(const Invocation &call);
 
 // Fields: block and warps of a part of a row, row_block and row_warps of a program with all of it.
 Config rowsInParts(std::int64_t tokens, const std::string &target);

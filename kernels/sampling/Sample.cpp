@@ -46,9 +46,6 @@ struct SampleConfig {
   bool cutsTwice = false; // by a top_p of the top_k
   bool lists = false;     // by top_k or min_p
 };
-SECTILE_CONFIG(SampleConfig, block, warps, row_block, row_warps, slots, group, groups, list, joint,
-               logprobs, logit_bias, counts, penalties, bitmask, temperatures, top_ks, top_ps,
-               min_ps, seeds, offsets, draws, cuts, cutsTwice, lists)
 
 template <class T> struct SampleArguments {
   View<const T, 2> logits;
@@ -73,15 +70,9 @@ template <class T> struct SampleArguments {
   View<std::int32_t, 1> token, rank;
   View<float, 1> logprob;
 };
-template <class T>
-SECTILE_STRUCT(SampleArguments<T>, logits, logit_bias, counts, penalties, bitmask, temperatures,
-               top_ks, top_ps, min_ps, seeds, offsets, seed, temperature, top_p, min_p, repetition,
-               frequency, presence, top_k, maxima, totals, drawn, chosen, ahead, massAhead, list,
-               token, rank, logprob)
 
 // A row, of which a program holds so many logits at once.
-template <class T>
-struct SampledRow {
+template <class T> struct SampledRow {
   const SampleArguments<T> &a;
   const SampleConfig &config;
   int n;
@@ -393,15 +384,6 @@ Kernel samplePick{
 void check(const Invocation &call) {
   const std::int64_t tokens = call.extent("V");
   checkTokens(call, tokens);
-  checkCuts(call);
-  const auto least = [&](const char *option, double bound) {
-    if (!(call.options.number(option) >= bound))
-      refuse(call, "option '", option, "' is ", call.options.choice(option),
-             ", but must be at least ", (bound == 0 ? "0" : "1e-3"));
-  };
-  least("temperature", 0);
-  least("min_p", 0);
-  least("repetition", 1e-3);
   const bool penalised = call.options.number("repetition") != 1 ||
                          call.options.number("frequency") != 0 ||
                          call.options.number("presence") != 0 || call.has("penalties");
@@ -474,12 +456,12 @@ KernelSpec sectile::sampleSpec() {
         "logarithm of the token's probability at this temperature (at 1 where that is 0), before "
         "tokens are left out"},
        {"-> rank: [B] i32 with logprobs", "1 for the token of the largest logit"}});
-  spec.add_options(
-      {{"temperature: number = 1 e.g. 0, 0.7", "logits are divided by it; 0: the largest logit"}});
+  spec.add_options({{"temperature: number = 1 from 0 e.g. 0, 0.7",
+                     "logits are divided by it; 0: the largest logit"}});
   spec.add_options(cutOptions());
   spec.add_options(
-      {{"min_p: number = 0 e.g. 0.05", "least probability that stays, of the largest one"},
-       {"repetition: number = 1 e.g. 1.3",
+      {{"min_p: number = 0 from 0 e.g. 0.05", "least probability that stays, of the largest one"},
+       {"repetition: number = 1 from 1e-3 e.g. 1.3",
         "divides positive logits of tokens that occurred, times others"},
        {"frequency: number = 0 e.g. 0.2",
         "taken from logits for each time that the token was generated"},

@@ -56,8 +56,7 @@ std::vector<HostArray> sectile::sampleReference(const Invocation &call,
                                                 std::span<const HostArray> in,
                                                 Arithmetic arithmetic) {
   const auto input = [&](const char *name) -> const HostArray & { return in[call.index(name)]; };
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const std::int64_t rows = call.extent("B"), tokens = call.extent("V");
     const auto logits = numbers.load(in[0]);
     const auto biases = numbers.load(input("logit_bias"));
@@ -167,8 +166,7 @@ std::vector<HostArray> sectile::sampleReference(const Invocation &call,
 std::vector<HostArray> sectile::renormalizeReference(const Invocation &call,
                                                      std::span<const HostArray> in,
                                                      Arithmetic arithmetic) {
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const std::int64_t rows = call.extent("B"), tokens = call.extent("V");
     const auto probs = numbers.load(in[0]);
     std::vector<Number> result(probs.size());

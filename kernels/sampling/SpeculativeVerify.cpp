@@ -26,7 +26,6 @@ struct VerifyConfig {
   bool hasDrafts = true;
   bool draft_probs = false, seeds = false, offsets = false;
 };
-SECTILE_CONFIG(VerifyConfig, block, warps, slots, drafts, hasDrafts, draft_probs, seeds, offsets)
 
 struct VerifyArguments {
   View<const std::int32_t, 2> draft_tokens;
@@ -39,8 +38,6 @@ struct VerifyArguments {
   View<std::int32_t, 2> tokens;
   View<std::int32_t, 1> accepted, emitted;
 };
-SECTILE_STRUCT(VerifyArguments, draft_tokens, target_probs, draft_probs, u, seeds, offsets, seed,
-               bests, places, tokens, accepted, emitted)
 
 // A row's drafts, and how many are kept.
 struct Drafts {

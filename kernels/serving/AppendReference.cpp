@@ -18,8 +18,7 @@ HostArray sectile::appendReference(const HostArray &rows, const HostArray &cache
                                       std::numeric_limits<decltype(zero)>::max());
                                 }),
                least = cache.dtype == DType::int8 ? -128 : -most;
-  return with_arithmetic(rows.dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(rows.dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto from = numbers.load(rows);
     auto to = numbers.load(cache);
     const auto scales = scale ? numbers.load(*scale) : std::vector<Number>{1};

@@ -22,19 +22,13 @@ namespace {
 struct MaskBlocks {
   int blockQ = 64, blockK = 64;
 };
-SECTILE_CONFIG(MaskBlocks, blockQ, blockK)
-struct BlockSparseConfig : AttentionConfig, MaskBlocks {};
-constexpr auto sectileConfigFields(std::type_identity<BlockSparseConfig>) {
-  return sectile::detail::joinedFields(config_fields<AttentionConfig>, config_fields<MaskBlocks>);
-}
+using BlockSparseConfig = JoinedConfig<AttentionConfig, MaskBlocks>;
 
 // What a kernel gets beside tensors and numbers of the loops.
 template <class T> struct BlockSparseOptions {
   blockwise::OptionArguments<T> given;
   PresentBlocks present;
 };
-template <class T>
-SECTILE_STRUCT(BlockSparseOptions<T>, given, present)
 
 // The options of a call, in blocks that a list has.
 class ListedOptions final : public flash::AnyVisibility {

@@ -17,7 +17,6 @@ struct KvAppendConfig {
   bool k_scale = false, v_scale = false; // given
   bool wide = false;                     // slots have 64 bits
 };
-SECTILE_CONFIG(KvAppendConfig, m, heads, warps, page, width, valueWidth, k_scale, v_scale, wide)
 
 template <class T, class C> struct KvAppendArguments {
   View<const T, 3> k, v;
@@ -25,8 +24,6 @@ template <class T, class C> struct KvAppendArguments {
   View<const float, 1> k_scale, v_scale;
   View<C, 4> k_out, v_out;
 };
-template <class T, class C>
-SECTILE_STRUCT((KvAppendArguments<T, C>), k, v, slots, k_scale, v_scale, k_out, v_out)
 
 template <class T, class C>
 Kernel kvAppend{

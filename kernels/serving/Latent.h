@@ -16,13 +16,7 @@ struct LatentRowConfig {
   bool listed = false;  // tables have slots of keys, of each query; negative ones are left out
   bool counted = false; // and not all of them count
 };
-SECTILE_CONFIG(LatentRowConfig, rest, grouped, scaled, causal, listed, counted)
-struct LatentConfig : flash::LoopConfig, flash::PageConfig, LatentRowConfig {};
-constexpr auto sectileConfigFields(std::type_identity<LatentConfig>) {
-  return sectile::detail::joinedFields(config_fields<flash::LoopConfig>,
-                                       config_fields<flash::PageConfig>,
-                                       config_fields<LatentRowConfig>);
-}
+using LatentConfig = JoinedConfig<flash::LoopConfig, flash::PageConfig, LatentRowConfig>;
 
 // As flash::PagedTensors, of one head of keys.
 template <class T, class C, class R, class Out> struct LatentTensors {
@@ -40,9 +34,6 @@ template <class T, class C, class R, class Out> struct LatentTensors {
   View<float, 3> lse;                      // [splits, Tq, H]
   Int queries;
 };
-template <class T, class C, class R, class Out>
-SECTILE_STRUCT((LatentTensors<T, C, R, Out>), q, latents, rest, groups, scale, lengths, tables,
-               queryStarts, plan, sinks, o, lse, queries)
 
 // A program has rows of all heads of a sequence's queries. The latents of a step are one tile, of
 // keys and of values.

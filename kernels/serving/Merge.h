@@ -44,7 +44,6 @@ struct MergeConfig {
   int width = 64;        // D, up to the next multiple of 16
   int parts = 1;         // loaded together; of one row a program, where they are several
 };
-SECTILE_CONFIG(MergeConfig, m, warps, width, parts)
 
 // Of one row a program, for so many parts.
 inline MergeConfig mergeRowConfig(std::int64_t parts, int width) {

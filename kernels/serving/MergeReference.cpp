@@ -12,8 +12,7 @@ std::vector<HostArray> sectile::mergeReference(const Invocation &call,
                                                Arithmetic arithmetic) {
   const std::int64_t parts = call.extent("P"), width = call.extent("D"),
                      rows = call.extent("B") * call.extent("Hq") * call.extent("Sq");
-  return with_arithmetic(in[0].dtype, arithmetic, [&](auto numbers) {
-    using Number = typename decltype(numbers)::Number;
+  return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     constexpr Number infinity = std::numeric_limits<Number>::infinity();
     const auto states = numbers.load(in[0]), logs = numbers.load(in[1]);
     std::vector<Number> output(static_cast<std::size_t>(rows * width)),

@@ -60,8 +60,6 @@ void sectile::checkQueries(const Invocation &call) {
   if (!isPacked(call) && (sequences ? tokens % sequences : tokens) != 0)
     refuse(call, "q has ", tokens, " tokens for ", sequences,
            " sequences; give cu_seqlens_q where these have different numbers of tokens");
-  if (const std::int64_t most = call.options.integer("max_queries"); most < 0)
-    refuse(call, "option 'max_queries' is ", most, ", but cannot be negative");
   if (const std::int64_t queries = isPacked(call) && !isPlanned(call) ? 0 : queriesOfEach(call);
       queries * groupOf(call) >= std::int64_t(1) << 30)
     refuse(call, "a sequence has ", queries, " queries of ", groupOf(call),
@@ -126,7 +124,7 @@ ArgumentRow serving::logarithmsArgument(const std::string &tokens) {
 const OptionRow serving::causalOption{"causal: flag = true",
                                       "query i of n sees key j where j <= i + context_len - n"};
 const OptionRow serving::maxQueriesOption{
-    "max_queries: integer = 1073741823 e.g. 100000",
+    "max_queries: integer = 1073741823 from 0 e.g. 100000",
     "the most tokens that a sequence has in q, if fewer than T: with cu_seqlens_q and a plan, "
     "results of parts have memory and programs for so many"};
 
@@ -157,19 +155,13 @@ namespace {
 struct LimitConfig {
   bool chunked = false, tree = false;
 };
-SECTILE_CONFIG(LimitConfig, chunked, tree)
-struct PagedOptionConfig : AttentionConfig, flash::PageConfig, LimitConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PagedOptionConfig>) {
-  return sectile::detail::joinedFields(
-      config_fields<AttentionConfig>, config_fields<flash::PageConfig>, config_fields<LimitConfig>);
-}
+using PagedOptionConfig = JoinedConfig<AttentionConfig, flash::PageConfig, LimitConfig>;
 
 // What a query sees besides what OptionScores says.
 struct PagedLimits {
   flash::Chunked chunks;
   flash::TokenTree tree;
 };
-SECTILE_STRUCT(PagedLimits, chunks, tree)
 
 class PagedVisibility final : public flash::AnyVisibility {
 public:
@@ -224,8 +216,6 @@ void checkBits(const Invocation &call, std::int64_t sequence, std::int64_t token
 }
 
 void checkCached(const Invocation &call) {
-  if (const std::int64_t chunk = call.options.integer("chunk"); chunk < 0 || chunk >= 1 << 30)
-    refuse(call, "option 'chunk' is ", chunk, ", but must be from 0 (no chunks) to 2^30 - 1");
   checkQueries(call);
   if (!isPacked(call) && call.has("tree"))
     checkBits(call, 0, queriesOfEach(call));
@@ -244,7 +234,6 @@ void check(const Invocation &call) {
   if (stored * (isPairs(call) ? 2 : 1) != d)
     refuse(call, "the caches' last axis is ", stored, ", but D is ", d,
            (isPairs(call) ? ", and each byte holds two numbers" : ""));
-  checkScores(call);
   if (isCached(call))
     checkCached(call);
   else
@@ -313,15 +302,15 @@ KernelSpec sectile::pagedSpec(Paged kind) {
                       serving::logarithmsArgument(tokens)});
   if (!single)
     spec.add_options({serving::causalOption});
-  spec.add_options(
-      {scaleOption,
-       {"softcap: number = 0 e.g. 1.5", "c: scaled scores s become c tanh(s / c); 0: they do not"},
-       {"window_left: integer = -1 e.g. 0, 9",
-        "a query sees itself and so many keys before it; -1: all"}});
+  spec.add_options({scaleOption,
+                    {"softcap: number = 0 from 0 e.g. 1.5",
+                     "c: scaled scores s become c tanh(s / c); 0: they do not"},
+                    {"window_left: integer = -1 from -1 e.g. 0, 9",
+                     "a query sees itself and so many keys before it; -1: all"}});
   if (cached)
-    spec.add_options({{"window_right: integer = -1 e.g. 0, 3",
+    spec.add_options({{"window_right: integer = -1 from -1 e.g. 0, 3",
                        "a query sees so many keys behind it, if not causal; -1: all"},
-                      {"chunk: integer = 0 e.g. 7, 64",
+                      {"chunk: integer = 0 from 0 to 1073741823 e.g. 7, 64",
                        "a query sees keys of its own chunk of so many positions; 0: all"},
                       serving::maxQueriesOption});
   spec.typical = {{"Hq", 32},       {"Hkv", 8},   {"D", 128},   {"S", single ? 16 : 8},

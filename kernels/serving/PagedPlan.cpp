@@ -20,13 +20,11 @@ constexpr int longest = 1 << 30; // the most keys that a sequence has
 struct PlanConfig {
   int width = 256, warps = 4; // sequences at a time
 };
-SECTILE_CONFIG(PlanConfig, width, warps)
 
 struct PlanArguments {
   View<const std::int32_t, 1> context_lens;
   View<std::int32_t, 2> plan;
 };
-SECTILE_STRUCT(PlanArguments, context_lens, plan)
 
 Kernel planParts{
     "paged_plan", [](const PlanArguments &a, const PlanConfig &config) {

@@ -20,7 +20,6 @@ struct SlotsConfig {
   int page = 16;
   bool packed = false;
 };
-SECTILE_CONFIG(SlotsConfig, m, warps, page, packed)
 
 struct SlotsArguments {
   View<const std::int32_t, 1> context_lens;
@@ -28,7 +27,6 @@ struct SlotsArguments {
   View<const std::int32_t, 1> cu_seqlens_q;
   View<std::int32_t, 1> slots, positions;
 };
-SECTILE_STRUCT(SlotsArguments, context_lens, block_tables, cu_seqlens_q, slots, positions)
 
 Kernel pagedSlots{
     "paged_slots", [](const SlotsArguments &a, const SlotsConfig &config) {
@@ -106,12 +104,8 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
 }
 
 void check(const Invocation &call) {
-  const std::int64_t page = pageOf(call), sequences = call.extent("S"), tokens = call.extent("T");
-  if (page < 1 || page > 256)
-    refuse(call, "option 'page' is ", page, ", but must be from 1 to 256");
-  if (tokens < 0 || tokens >= std::int64_t(1) << 31)
-    refuse(call, "option 'tokens' is ", tokens, ", but must be from 0 to 2^31 - 1");
-  serving::checkRoom(call, page);
+  const std::int64_t sequences = call.extent("S"), tokens = call.extent("T");
+  serving::checkRoom(call, pageOf(call));
   if (!isPacked(call)) {
     if (tokens != sequences)
       refuse(call, "option 'tokens' is ", tokens,
@@ -155,8 +149,9 @@ KernelSpec sectile::pagedSlotsSpec() {
         {.sample = boundaries}},
        {"-> slots: [T] i32", "block * page + place in it; -1 where there is none"},
        {"-> positions: [T] i32", "of each token in its sequence; -1 where it has no slot"}});
-  spec.add_options({{"page: integer = 16 e.g. 5, 64", "keys of a page"},
-                    {"tokens: integer e.g. 5, 8", "T, of all sequences or more; S if not given"}});
+  spec.add_options({{"page: integer = 16 from 1 to 256 e.g. 5, 64", "keys of a page"},
+                    {"tokens: integer from 0 to 2147483647 e.g. 5, 8",
+                     "T, of all sequences or more; S if not given"}});
   spec.config = {{"m", "tokens of one program"}, {"warps", "warps of one program"}};
   spec.typical = {{"S", 256}, {"max", 512}};
   spec.small = {{"S", 5}, {"max", 4}};

@@ -64,11 +64,7 @@ struct PlannedQueries {
 struct PlannedFlags {
   bool packed = false, several = false; // as of flash::PageConfig
 };
-SECTILE_CONFIG(PlannedFlags, packed, several)
-struct PlannedMergeConfig : MergeConfig, PlannedFlags {};
-constexpr auto sectileConfigFields(std::type_identity<PlannedMergeConfig>) {
-  return sectile::detail::joinedFields(config_fields<MergeConfig>, config_fields<PlannedFlags>);
-}
+using PlannedMergeConfig = JoinedConfig<MergeConfig, PlannedFlags>;
 
 // Merges each sequence's parts, [parts, queries, heads, width] and [parts, queries, heads], in the
 // programs of the first of them.

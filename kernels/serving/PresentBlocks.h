@@ -10,7 +10,6 @@ struct BlockListConfig {
   int blockQ = 64, blockK = 64, warps = 2;
   bool left = false, right = false, ofQueries = true;
 };
-SECTILE_CONFIG(BlockListConfig, blockQ, blockK, warps, left, right, ofQueries)
 
 // mask [B, H, rows, columns] -> in each row of list how many columns are there, and then their
 // numbers, in order; without those of which nothing is visible through the window.
@@ -61,6 +60,5 @@ struct PresentBlocks {
             }};
   }
 };
-SECTILE_STRUCT(PresentBlocks, lists, mask)
 
 } // namespace sectile::serving

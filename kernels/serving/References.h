@@ -4,11 +4,9 @@
 
 namespace sectile {
 
-struct Invocation;
-
 // o [P, B, Hq, Sq, D] and lse [P, B, Hq, Sq] of P parts of the keys -> o and lse of all of them.
 // A part whose lse is -inf has seen nothing and counts nothing, whatever its o holds.
-std::vector<HostArray> mergeReference(const Invocation &, std::span<const HostArray>, Arithmetic);
+ReferenceFunction mergeReference;
 
 struct PagedSettings {
   AttentionSettings attention;

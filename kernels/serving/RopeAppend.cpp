@@ -8,7 +8,6 @@
 // options that it has none of, a negative eps; from the host also positions that the table does not
 // have, which give NaN on the device.
 #include "kernels/attention/Options.h"
-#include "kernels/norm/Eps.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/position/Rotary.h"
 #include "kernels/position/RotarySpec.h"
@@ -33,8 +32,6 @@ struct RopeAppendConfig {
   bool k_scale = false, v_scale = false;                    // given
   bool wide = false;                                        // slots and positions have 64 bits
 };
-SECTILE_CONFIG(RopeAppendConfig, m, heads, warps, page, valueWidth, dims, rotary, interleaved,
-               scaled, cos_sin, q_weight, k_weight, k_scale, v_scale, wide)
 
 template <class T, class C> struct RopeAppendArguments {
   View<const T, 3> q, k, v;
@@ -47,9 +44,6 @@ template <class T, class C> struct RopeAppendArguments {
   RotaryNumbers rotation;
   Float eps, weight_offset;
 };
-template <class T, class C>
-SECTILE_STRUCT((RopeAppendArguments<T, C>), q, k, v, slots, positions, cos_sin, q_weight, k_weight,
-               k_scale, v_scale, q_out, k_out, v_out, rotation, eps, weight_offset)
 
 // [tokens, pairs]: of a table [P, R] of cosines, then sines.
 SinCos tableAngles(const View<const float, 2> &table, const Tile<std::int64_t> &positions,
@@ -137,7 +131,6 @@ RotationOptions optionsOf(const Invocation &call) {
 
 void check(const Invocation &call) {
   checkAppend(call);
-  checkEps(call);
   if (call.has("cos_sin")) {
     const OptionValues &options = call.options;
     if (call.extent("P") == 0 && call.extent("T") != 0)
@@ -224,8 +217,9 @@ KernelSpec sectile::ropeAppendSpec() {
        {"-> q_out: [T, Hq, D] like q over q", "the queries rotated"}});
   addCacheOutputs(spec);
   spec.add_options(rotationOptions());
-  spec.add_options({{"eps: number = 1e-6 e.g. 0.01", "added to the mean of a head's squares"},
-                    {"weight_offset: number = 0 e.g. 1", "added to the weights; 1 in Gemma"}});
+  spec.add_options(
+      {{"eps: number = 1e-6 from 0 e.g. 0.01", "added to the mean of a head's squares"},
+       {"weight_offset: number = 0 e.g. 1", "added to the weights; 1 in Gemma"}});
   spec.typical = {{"T", 1024},      {"Hq", 32},   {"Hkv", 8},  {"D", 128}, {"Dv", 128},
                   {"blocks", 1024}, {"page", 16}, {"P", 8192}, {"R", 128}};
   spec.small = {{"T", 13},     {"Hq", 4},   {"Hkv", 3}, {"D", 20}, {"Dv", 20},

@@ -1,10 +1,11 @@
 // A struct before the last parameter is one of traced values.
-// expect: structs of these, after which you write SECTILE_STRUCT\(Type, field, ...\)
+// expect: the others are Ptr, View, Int, Tile<T> and plain structs of these
 #include <sectile/language.h>
 #include <sectile/signature.h>
 
-struct Pair {
-  sectile::Int a, b;
+struct Scaled {
+  sectile::Int at;
+  float factor;
 };
-auto kernel = [](Pair, sectile::Int) {};
+auto kernel = [](Scaled, sectile::Int) {};
 auto count = sectile::detail::Signature<decltype(kernel)>::args_count;

@@ -1,4 +1,6 @@
-// Configurations: the fields by name, in order, and as words that tell configurations apart.
+// Configurations: the fields by name, in order, and as words that tell configurations apart. Fields
+// are found with SECTILE_CONFIG and without it.
+#include <array>
 #include <gtest/gtest.h>
 #include <sectile/config.h>
 
@@ -14,15 +16,20 @@ SECTILE_CONFIG(Tile, m, n, swap, order, scale)
 struct Block {
   int size = 1024;
 };
-SECTILE_CONFIG(Block, size)
 template <class T, int N> struct Sized {
   T size = N;
 };
-template <class T, int N> SECTILE_CONFIG((Sized<T, N>), size) struct Many {
+struct Many {
   int a = 0, b = 1, c = 2, d = 3, e = 4, f = 5, g = 6, h = 7, i = 8, j = 9, k = 10, l = 11, m = 12,
       n = 13, o = 14, p = 15, q = 16, r = 17, s = 18, t = 19;
 };
-SECTILE_CONFIG(Many, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
+struct Larger : Block {
+  int more = 1;
+};
+struct Listed {
+  int sizes[2] = {1, 2};
+};
+struct Nothing {};
 } // namespace user
 
 using namespace sectile;
@@ -34,6 +41,22 @@ TEST(Config, NamesAndValues) {
   EXPECT_EQ(describe(user::Many{}).substr(0, 11), "a=0 b=1 c=2");
   static_assert(detail::configWords<user::Many> == 20);
   static_assert(KernelConfig<user::Tile> && !KernelConfig<int>);
+  static_assert(!KernelConfig<user::Larger> && !KernelConfig<user::Listed>);
+  static_assert(!KernelConfig<user::Nothing> && !KernelConfig<std::array<int, 2>>);
+}
+
+TEST(Config, StructsOfFunctionsAndOfSeveralParts) {
+  struct Own {
+    bool wide = true;
+    user::Order order = user::Order::columns;
+  };
+  EXPECT_EQ(describe(Own{}), "wide=1 order=1");
+  using Both = JoinedConfig<user::Block, Own>;
+  Both both{{.size = 4}, {.wide = false}};
+  EXPECT_EQ(describe(both), "size=4 wide=0 order=1");
+  static_assert(KernelConfig<Both> && detail::configWords<Both> == 3);
+  EXPECT_EQ(describe(JoinedConfig<Both, user::Tile>{both, {}}).substr(0, 22),
+            "size=4 wide=0 order=1 ");
 }
 
 TEST(Config, FieldsCanBeSetByName) {

@@ -1,4 +1,5 @@
 // Structs of traced values as parameters of kernels and functions: results, keys, tuning, owners.
+// Fields are found with SECTILE_STRUCT and without it.
 #include "ops/Devices.h"
 #include "tests/unit/Message.h"
 #include <gmock/gmock.h>
@@ -42,30 +43,25 @@ struct Numbers {
   sc::Float factor;
   sc::Bool negate;
 };
-SECTILE_STRUCT(Numbers, factor, negate)
 
 struct Everything {
   Numbers numbers;
   Outputs<float> outputs;
   sc::Tile<std::int16_t> step;
 };
-SECTILE_STRUCT(Everything, numbers, outputs, step)
 
 struct Cursor {
   sc::Ptr<const float> at;
   sc::Int left;
 };
-SECTILE_STRUCT(Cursor, at, left)
 
 struct Walk {
   Cursor cursor;
 };
-SECTILE_STRUCT(Walk, cursor)
 
 struct Block {
   int size = 16;
 };
-SECTILE_CONFIG(Block, size)
 
 using Mixed = sc::detail::Signature<decltype([](sc::Int, Matrix, const Everything &, Matrix,
                                                 const Block &) {})>;
@@ -300,14 +296,12 @@ TEST(KernelStructOwners, MessagesCountFieldsOneByOne) {
 struct Guess {
   int size = 16, error = 0;
 };
-SECTILE_CONFIG(Guess, size, error)
 
 struct Copy {
   sc::Ptr<const float> from;
   sc::Int n;
   sc::Ptr<float> to;
 };
-SECTILE_STRUCT(Copy, from, n, to)
 
 TEST(KernelStructTuning, FindsOutputsInStructs) {
   sc::Kernel kernel{"tuned_copies", [](Copy a, Copy b, const Guess &guess) {
@@ -356,7 +350,6 @@ struct Bias {
   sc::View<const float, 1> columns;
   sc::Float factor;
 };
-SECTILE_STRUCT(Bias, columns, factor)
 
 TEST(KernelStructGemm, OperandsOfEpilogues) {
   const sc::Device device = sc::Device::open("virtual:sm_90a");

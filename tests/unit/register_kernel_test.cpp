@@ -496,8 +496,13 @@ TEST(RegisterKernel, RowsThatCannotBeReadAreRefused) {
   EXPECT_EQ(option("p: numbr = 3"), "k: row 'p: numbr = 3': 'numbr' is not flag, number, integer, "
                                     "seed or choices as a|b before '= 3'");
   EXPECT_EQ(option("p: number ="), "k: row 'p: number =': the default is missing at the end");
-  EXPECT_EQ(option("p: number 3"), "k: row 'p: number 3': `= default`, `e.g. sample` or the end is "
-                                   "expected before '3'");
+  EXPECT_EQ(option("p: number 3"), "k: row 'p: number 3': `= default`, `from least`, `to most`, "
+                                   "`e.g. sample` or the end is expected before '3'");
+  EXPECT_EQ(option("p: number = 3 from"),
+            "k: row 'p: number = 3 from': `= default`, `from least`, `to most`, `e.g. sample` or "
+            "the end is expected before 'from'");
+  EXPECT_EQ(option("p: number from 1 to "),
+            "k: row 'p: number from 1 to ': the largest value is missing at the end");
 }
 
 TEST(RegisterKernel, DefaultsThatLeaveOutAFieldAreRefused) {
@@ -553,6 +558,9 @@ TEST(RegisterKernel, DescriptionsThatAreNotWholeAreRefused) {
                 spec.options[1].initial_by = [](const Invocation &) { return "true"; };
               }),
               HasSubstr("option 'on' has both `initial` and `initial_by`"));
+  EXPECT_THAT(refusal([](KernelSpec &spec) { spec.options[1].most = "1"; }),
+              HasSubstr("option 'on' cannot be from or to '1': bounds are numbers, of a number or "
+                        "an integer"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.back().over = {"nothing"}; }),
               HasSubstr("may be over 'nothing': only outputs have `over`, and it names inputs"));
   EXPECT_THAT(refusal([](KernelSpec &spec) { spec.arguments.front().over = {"x"}; }),

@@ -233,7 +233,17 @@ TEST(Resolve, DtypesAndValuesAreChecked) {
     EXPECT_THAT(refusal("attention", {}, {{"scale", text}}), HasSubstr("more than f32 holds"));
   EXPECT_THAT(refusal("layer_norm", {{"x", tensor({4})}, {"w", tensor({4})}, {"b", tensor({4})}},
                       {{"eps", "-1"}}),
-              HasSubstr("'eps' cannot be negative"));
+              HasSubstr("option 'eps' is -1, but must be at least 0"));
+  for (const char *text : {"0", "4097"})
+    EXPECT_THAT(
+        refusal("histogram", {}, {{"bins", text}}),
+        HasSubstr("option 'bins' is " + std::string(text) + ", but must be from 1 to 4096"));
+  for (const char *text : {"1", "4096"})
+    EXPECT_EQ(
+        resolveTypical(findKernel("histogram"), "", {}, {{"bins", text}}).options.choice("bins"),
+        text);
+  EXPECT_THAT(refusal("cross_entropy", {}, {{"label_smoothing", "1.5"}}),
+              HasSubstr("'label_smoothing' is 1.5, but must be from 0 to 1"));
 }
 
 TEST(Resolve, ConfigurationsAreChecked) {

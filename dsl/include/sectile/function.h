@@ -68,8 +68,7 @@ template <class T, int N> struct Passed<View<T, N>> {
 template <KernelStruct T> struct Passed<T> {
   static constexpr std::size_t count = wordsOf<T>;
   static void flatten(const T &value, const Value **to) {
-    structFields<T>.apply(
-        [&](const auto &...field) { (flattenNext(value.*field.member, to), ...); });
+    Fields<T>::each(value, [&](std::string_view, const auto &field) { flattenNext(field, to); });
   }
   static T make(const Value *from) {
     return makeStruct<T>([&]<class Field>(std::type_identity<Field>) {
@@ -87,7 +86,7 @@ private:
 // What a lambda returns: nothing, one traced value or a std::tuple of them.
 template <class R> struct Results {
   static_assert(isTraced<R>, "a function of a kernel returns nothing, a Tile, a Ptr, a "
-                             "View, a struct of these with SECTILE_STRUCT, or a "
+                             "View, a struct of these, or a "
                              "std::tuple of such");
   static constexpr std::size_t count = Passed<R>::count;
   static void flatten(const R &result, const Value **to) { Passed<R>::flatten(result, to); }
@@ -99,7 +98,7 @@ template <> struct Results<void> {
 template <class... R> struct Results<std::tuple<R...>> {
   static_assert((isTraced<R> && ...), "a function of a kernel returns traced values: "
                                       "the elements of the std::tuple are Tile, Ptr, "
-                                      "View or structs of these with SECTILE_STRUCT");
+                                      "View or structs of these");
   static constexpr std::size_t count = (0 + ... + Passed<R>::count);
   static void flatten(const std::tuple<R...> &results, const Value **to) {
     std::apply(
@@ -120,10 +119,10 @@ template <class T> void addConstant(const T &value, std::vector<std::uint64_t> &
     words.resize(words.size() + configWords<T>);
     packConfig(value, words.data() + words.size() - configWords<T>);
   } else if constexpr (!isTraced<T>) {
-    static_assert((std::is_arithmetic_v<T> || std::is_enum_v<T>) && sizeof(T) <= 8,
-                  "a parameter of a function of a kernel is a Tile, a Ptr, a View, a struct of "
-                  "these with SECTILE_STRUCT, or a constant: a number, a bool, an enumeration or "
-                  "a struct with SECTILE_CONFIG");
+    static_assert(
+        (std::is_arithmetic_v<T> || std::is_enum_v<T>) && sizeof(T) <= 8,
+        "a parameter of a function of a kernel is a Tile, a Ptr, a View, a struct of "
+        "these, or a constant: a number, a bool, an enumeration or a plain struct of such");
     words.push_back(0);
     std::memcpy(&words.back(), &value, sizeof value);
   }

@@ -76,7 +76,7 @@ struct NoConfig {};
 template <class T> struct Parameter {
   static_assert(std::is_class_v<T>,
                 "a kernel's parameter is a Ptr, a View, an Int, a Tile<T> (one number), a struct "
-                "of these with SECTILE_STRUCT or, at the end, a configuration struct");
+                "of these or, at the end, a configuration struct");
   static constexpr bool is_config = true;
 };
 template <class T> struct Parameter<Ptr<T>> {
@@ -175,8 +175,7 @@ template <class... P> struct ParameterList {
   static constexpr std::size_t args_count = count - (has_config ? 1 : 0);
   static_assert((0 + ... + (Parameter<P>::is_config ? 1 : 0)) == (has_config ? 1 : 0),
                 "a kernel's configuration is one struct, and its last parameter; the others are "
-                "Ptr, View, Int, Tile<T> and structs of these, after which you write "
-                "SECTILE_STRUCT(Type, field, ...)");
+                "Ptr, View, Int, Tile<T> and plain structs of these");
   template <std::size_t I> using Type = std::tuple_element_t<I, Types>;
 
   static constexpr auto configType() {

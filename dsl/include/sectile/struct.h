@@ -1,8 +1,7 @@
-// SECTILE_STRUCT(Type, field, ...) makes a plain struct of traced values a parameter of kernels and
-// functions. Its fields are Ptr, View, Int, Tile<T> or such structs again. Write it after the
-// struct, in the struct's namespace, once, and name every field in the order of declaration. Of a
-// class template: template <class T> SECTILE_STRUCT(Type<T>, field, ...). A type with commas goes
-// in parentheses: template <class T, int N> SECTILE_STRUCT((Type<T, N>), field, ...).
+// Structs of traced values: plain structs of Ptr, View, Int, Tile<T> or such structs again may be
+// parameters of kernels and functions. SECTILE_STRUCT(Type, field, ...) may follow one: it checks
+// what it says of the struct, where it is written. Of a class template it is template <class T>
+// SECTILE_STRUCT(Type<T>, field, ...); a type with commas goes in parentheses.
 #pragma once
 #include <sectile/fields.h>
 #include <sectile/memory.h>
@@ -31,14 +30,15 @@ public:
   explicit Varying(const T &value) : T(value) {}
 };
 
-// A struct that SECTILE_STRUCT names the fields of.
+namespace detail {
+template <class T> consteval bool isKernelStruct();
+} // namespace detail
+
+// A plain struct of traced values.
 template <class T>
-concept KernelStruct = requires(std::type_identity<T> type) { sectileStructFields(type); };
+concept KernelStruct = detail::isKernelStruct<T>();
 
 namespace detail {
-
-template <KernelStruct Struct>
-inline constexpr auto structFields = sectileStructFields(std::type_identity<Struct>());
 
 // What a kernel's parameter and a field of such a struct may be.
 template <class T> inline constexpr bool isTraced = KernelStruct<T>;
@@ -47,25 +47,25 @@ template <class T> inline constexpr bool isTraced<Tile<T>> = true;
 template <class T, int N> inline constexpr bool isTraced<View<T, N>> = true;
 template <class T> inline constexpr bool isTraced<Varying<T>> = true;
 
-template <class Places, class... Structs, class... Values>
-consteval bool areTracedFields(const FieldList<Places, Field<Structs, Values>...> &) {
+template <class... Values> consteval bool areTraced(std::type_identity<std::tuple<Values...>>) {
   return (isTraced<Values> && ...);
 }
+template <class T> consteval bool isKernelStruct() {
+  if constexpr (requires { sectileStructFields(std::type_identity<T>()); })
+    return true;
+  else if constexpr (fieldCount<T>() > 0)
+    return areTraced(std::type_identity<typename Fields<T>::Types>());
+  else
+    return std::is_empty_v<T> && std::is_aggregate_v<T> &&
+           !requires { sectileConfigFields(std::type_identity<T>()); };
+}
 
-// A std::tuple of the fields' types.
-template <class Fields> struct FieldTypes;
-template <class Places, class... Structs, class... Values>
-struct FieldTypes<const FieldList<Places, Field<Structs, Values>...>> {
-  using type = std::tuple<Values...>;
-};
-template <KernelStruct Struct>
-using StructTypes = typename FieldTypes<decltype(structFields<Struct>)>::type;
+template <KernelStruct Struct> using StructTypes = typename Fields<Struct>::Types;
 
 // Calls make(std::type_identity<type>()) for each field, in order.
 template <KernelStruct Struct, class Make> Struct makeStruct([[maybe_unused]] Make make) {
-  return [&]<class... Values>(std::type_identity<std::tuple<Values...>>) {
-    return Struct{make(std::type_identity<Values>())...};
-  }(std::type_identity<StructTypes<Struct>>());
+  return Fields<Struct>::template build<Struct>(
+      [&](auto type, std::string_view) { return make(type); });
 }
 
 } // namespace detail
@@ -75,13 +75,12 @@ template <KernelStruct Struct, class Make> Struct makeStruct([[maybe_unused]] Ma
   [[maybe_unused]] inline constexpr auto sectileStructFields(                                      \
       std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {                                             \
     using Struct = SECTILE_DETAIL_TYPE(Type);                                                      \
-    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Struct __VA_OPT__(, ) __VA_ARGS__);           \
     static_assert(std::is_aggregate_v<Struct>,                                                     \
                   "SECTILE_STRUCT takes a plain struct, which is made field by field");            \
-    static_assert(::sectile::detail::namesEveryField<Struct>(fields),                              \
+    static_assert(::sectile::detail::namesEveryField<Struct>(#__VA_ARGS__),                        \
                   "SECTILE_STRUCT must name every field of the struct, in their order");           \
-    static_assert(::sectile::detail::areTracedFields(fields),                                      \
+    static_assert(::sectile::detail::areTraced(                                                    \
+                      std::type_identity<typename ::sectile::detail::Fields<Struct>::Types>()),    \
                   "a field of SECTILE_STRUCT is a Ptr, a View, an Int, a Tile<T> (one number) or " \
-                  "a struct that SECTILE_STRUCT names the fields of before");                      \
-    return fields;                                                                                 \
+                  "a struct of these");                                                            \
   }

@@ -38,13 +38,11 @@ template <class T, int N> struct AttentionOutputs {
   // [B, Hq, Sq] or [Hq, Tq]: natural logarithms of the rows' sums of exponentials.
   Tensor<float, N - 1> lse;
 };
-template <class T, int N> SECTILE_OUTPUTS((AttentionOutputs<T, N>), o, lse);
 template <class T, int N> struct AttentionGradients {
   Tensor<T, N> dq, dk, dv;
   std::optional<Tensor<T, N>> dbias = {}; // where there is a bias, and of its shape
   std::optional<Tensor<float, 2>> dsinks = {};
 };
-template <class T, int N> SECTILE_OUTPUTS((AttentionGradients<T, N>), dq, dk, dv, dbias, dsinks);
 
 namespace detail {
 void addOptions(TypedCall &call, const AttentionOptions &options);

@@ -66,25 +66,20 @@ public:
 private:
   template <KernelStruct Struct> static std::vector<std::string_view> fieldsOf() {
     std::vector<std::string_view> names;
-    structFields<Struct>.apply([&]<class... Values>(const Field<Struct, Values> &...field) {
-      (
-          [&] {
-            if constexpr (KernelStruct<Values>)
-              for (const std::string_view name : fieldsOf<Values>())
-                names.push_back(name);
-            else
-              names.push_back(field.name);
-          }(),
-          ...);
+    Fields<Struct>::eachType([&]<class F>(std::type_identity<F>, std::string_view name) {
+      if constexpr (KernelStruct<F>)
+        for (const std::string_view within : fieldsOf<F>())
+          names.push_back(within);
+      else
+        names.push_back(name);
     });
     return names;
   }
 
   // A struct within has no name of its own: its fields have.
   template <KernelStruct Struct> Arguments<Struct> bind(std::string_view) const {
-    return structFields<Struct>.apply([&]<class... Values>(const Field<Struct, Values> &...field) {
-      return Arguments<Struct>{bind<Values>(field.name)...};
-    });
+    return Fields<Struct>::template build<Arguments<Struct>>(
+        [&]<class F>(std::type_identity<F>, std::string_view name) { return bind<F>(name); });
   }
   template <class F>
     requires(!KernelStruct<F>)

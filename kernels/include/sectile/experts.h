@@ -19,7 +19,6 @@ struct MoeRouted {
   Tensor<float, 2> weights;        // [T, k]
   Tensor<std::int32_t, 2> experts; // [T, k]
 };
-SECTILE_OUTPUTS(MoeRouted, weights, experts);
 struct MoePermuteOptions {
   std::int64_t count = 8, first = 0; // the experts that are there
 };
@@ -28,7 +27,6 @@ struct MoePlaces {
   Tensor<std::int32_t, 1> order, tokens;   // [T k]
   Tensor<std::int32_t, 2> inverse;         // [T, k]
 };
-SECTILE_OUTPUTS(MoePlaces, counts, offsets, order, tokens, inverse);
 enum class MoeGate : std::uint8_t { none, interleaved, concatenated };
 struct MoeUpOptions {
   MoeGate gate = MoeGate::concatenated;
@@ -58,13 +56,9 @@ template <class T> struct MoeCombineGradients {
   Tensor<T, 2> dparts;                           // [M, N]
   std::optional<Tensor<float, 2>> dweights = {}; // [T, k], where weights are given
 };
-template <class T> SECTILE_OUTPUTS(MoeCombineGradients<T>, dparts, dweights);
 
 namespace detail {
 void addOptions(TypedCall &call, const MoeRouteOptions &options);
-void addOptions(TypedCall &call, const MoePermuteOptions &options);
-void addOptions(TypedCall &call, const MoeUpOptions &options);
-void addOptions(TypedCall &call, const MoeDownOptions &options);
 void addOptions(TypedCall &call, const MoeCombineOptions &options);
 
 // Of fp8 codes products are bfloat16.

@@ -200,11 +200,17 @@ template <class V> struct MakePackedLists {
     tracePackedLists(config, lists, queryStarts, keyStarts, queries, keys, Erased<V>(visibility));
   }
 };
-template <class T, class F, class V> struct Forward {
-  void operator()(ForwardTensors<T> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, ListsOf<V> lists, const LoopConfig &config) const {
-    traceForward(config, tensors,
-                 {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists)});
+// Tensors: those of packed sequences, or others.
+template <class Tensors>
+constexpr bool isPacked = requires(const Tensors &tensors) { tensors.queryStarts; };
+
+template <class Tensors, class F, class V> struct Forward {
+  void operator()(Tensors tensors, Numbers numbers, OperandsOf<2, F> operands, V visibility,
+                  ListsOf<V> lists, const LoopConfig &config) const {
+    traceForward(
+        config, tensors,
+        {numbers, modifierOf<F>(operands),
+         Erased<V>(visibility, config.split ? nullptr : &lists, isPacked<Tensors> ? config.m : 0)});
   }
 };
 template <class T, class Out, class F, class V> struct Parts {
@@ -213,60 +219,30 @@ template <class T, class Out, class F, class V> struct Parts {
     traceParts(config, tensors, {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
   }
 };
-template <class T, class F, class V> struct QueryGradients {
-  void operator()(BackwardTensors<T> tensors, View<T, 4> dq, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
-                  const LoopConfig &config) const {
+template <class Tensors, class Gradient, class F, class V> struct QueryGradients {
+  void operator()(Tensors tensors, Gradient dq, Numbers numbers, OperandsOf<2, F> operands,
+                  V visibility, ListsOf<V> lists, const LoopConfig &config) const {
     // The gradient of a table of distances takes blocks of keys one after the other, all of them.
     traceQueryGradients(
         config, tensors, dq,
-        {numbers, modifierOf<F>(operands), Erased<V>(visibility, learns<F> ? nullptr : &lists)});
+        {numbers, modifierOf<F>(operands),
+         Erased<V>(visibility, learns<F> ? nullptr : &lists, isPacked<Tensors> ? config.m : 0)});
   }
 };
-template <class T, class Sum, class F, class V> struct KeyGradients {
-  void operator()(BackwardTensors<T> tensors, View<Sum, 4> dk, View<Sum, 4> dv, Numbers numbers,
+template <class Tensors, class Gradient, class F, class V> struct KeyGradients {
+  void operator()(Tensors tensors, Gradient dk, Gradient dv, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
                   const LoopConfig &config) const {
-    traceKeyGradients(config, tensors, dk, dv, View<float, 4>(),
-                      {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists)});
+    const Erased<V> erased(visibility, &lists, isPacked<Tensors> ? config.n : 0);
+    const ScoreRules rules{numbers, modifierOf<F>(operands), erased};
+    if constexpr (isPacked<Tensors>)
+      traceKeyGradients(config, tensors, dk, dv, rules);
+    else
+      traceKeyGradients(config, tensors, dk, dv, View<float, 4>(), rules);
   }
 };
-
-template <class T, class F, class V> struct PairGradients {
-  void operator()(BackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
-    tracePairGradients(config, tensors, gradient,
-                       {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
-  }
-};
-
-template <class T, class Out, class F, class V> struct PackedForward {
-  void operator()(PackedForwardTensors<T, Out> tensors, Numbers numbers, OperandsOf<2, F> operands,
-                  V visibility, ListsOf<V> lists, const LoopConfig &config) const {
-    traceForward(config, tensors,
-                 {numbers, modifierOf<F>(operands),
-                  Erased<V>(visibility, config.split ? nullptr : &lists, config.m)});
-  }
-};
-template <class T, class F, class V> struct PackedQueryGradients {
-  void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dq, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
-                  const LoopConfig &config) const {
-    traceQueryGradients(config, tensors, dq,
-                        {numbers, modifierOf<F>(operands),
-                         Erased<V>(visibility, learns<F> ? nullptr : &lists, config.m)});
-  }
-};
-template <class T, class F, class V> struct PackedKeyGradients {
-  void operator()(PackedBackwardTensors<T> tensors, View<T, 3> dk, View<T, 3> dv, Numbers numbers,
-                  OperandsOf<2, F> operands, V visibility, ListsOf<V> lists,
-                  const LoopConfig &config) const {
-    traceKeyGradients(config, tensors, dk, dv,
-                      {numbers, modifierOf<F>(operands), Erased<V>(visibility, &lists, config.n)});
-  }
-};
-template <class T, class F, class V> struct PackedPairGradients {
-  void operator()(PackedBackwardTensors<T> tensors, View<float, 4> gradient, Numbers numbers,
+template <class Tensors, class F, class V> struct PairGradients {
+  void operator()(Tensors tensors, View<float, 4> gradient, Numbers numbers,
                   OperandsOf<2, F> operands, V visibility, const PairConfig &config) const {
     tracePairGradients(config, tensors, gradient,
                        {numbers, modifierOf<F>(operands), Erased<V>(visibility)});
@@ -298,6 +274,17 @@ struct Call {
   std::vector<LearnedGradient> learned = {};
   bool listed = false; // visibility has blocks
 };
+template <class V, class F, class Outputs>
+Call callOf(NamedTensors inputs, const Scores<F> &scores, const Options &options,
+            const std::optional<Outputs> &to) {
+  return {!std::is_same_v<F, Plain>,
+          isCausal<V>,
+          std::move(inputs),
+          sectile::detail::namedOutputs(to),
+          options,
+          scores.learned,
+          hasBlocks<V>};
+}
 // One of them. Tensors that it has are those of its kind.
 struct Launch {
   enum class Of { all, parts, pages, queries, keys, keyParts, pairs };
@@ -379,6 +366,49 @@ Arguments<ListsOf<V>> listsOfPages(Use &use, const Launch &launch, const Argumen
   } else {
     return {};
   }
+}
+
+// Calls body(Out()) with the type of a launch's o, T or float.
+template <class T, class Body> void withOut(const Launch &launch, Body &&body) {
+  if (launch.o.dtype == dtype_of<T>)
+    body(T());
+  else
+    body(float());
+}
+
+// A launch of gradients, of N axes, of these tensors.
+template <class T, int N, class Tensors, class F, class V>
+void launchGradients(Use &use, const Launch &launch, const Arguments<Tensors> &in,
+                     const Scores<F> &scores, const Arguments<V> &visibility,
+                     std::initializer_list<Tensor<const std::int32_t, 1>> starts = {}) {
+  constexpr bool packed = isPacked<Tensors>;
+  const auto operands = launch.learned.empty() ? scores.operands : scores.with(launch.learned);
+  if constexpr (learnsOfPairs<F>)
+    if (launch.of == Launch::Of::pairs)
+      return use(kernelOf<PairGradients<Tensors, F, V>>(packed ? "flash_packed_backward_pairs"
+                                                               : "flash_backward_pairs"),
+                 launch.grid, in, launch.pairs->gradient, launch.numbers, operands, visibility,
+                 PairConfig{launch.config, {launch.pairs->slot}});
+  const auto lists = listsOf<V>(use, launch, visibility, starts);
+  const auto with = [&](const auto &function, const auto &...results) {
+    use(function, launch.grid, in, results..., launch.numbers, operands, visibility, lists,
+        launch.config);
+  };
+  const auto ofKeys = [&]<class Sum>(const Tensor<Sum, N> &dk, const Tensor<Sum, N> &dv) {
+    with(kernelOf<KeyGradients<Tensors, View<Sum, N>, F, V>>(packed ? "flash_packed_backward_kv"
+                                                                    : "flash_backward_kv"),
+         dk, dv);
+  };
+  if (launch.of == Launch::Of::queries)
+    with(kernelOf<QueryGradients<Tensors, View<T, N>, F, V>>(packed ? "flash_packed_backward_q"
+                                                                    : "flash_backward_q"),
+         use.tensor<T, N>("dq"));
+  else if constexpr (packed)
+    ofKeys(use.tensor<T, N>("dk"), use.tensor<T, N>("dv"));
+  else if (launch.of == Launch::Of::keys)
+    ofKeys(launch.dk.as<T, N>(), launch.dv.as<T, N>());
+  else
+    ofKeys(launch.dk.as<float, N>(), launch.dv.as<float, N>());
 }
 
 } // namespace detail
@@ -483,37 +513,26 @@ attend(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Kerne
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
-  const NamedTensors out =
-      detail::attend(stream,
-                     {!std::is_same_v<F, Plain>,
-                      isCausal<V>,
-                      {{"q", q}, {"k", k}, {"v", v}},
-                      sectile::detail::namedOutputs(to),
-                      options,
-                      scores.learned,
-                      hasBlocks<V>},
-                     [&](Use &use, const Launch &launch) {
-                       const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
-                                  inV = use.tensor<E, 4>("v");
-                       const auto parts = [&]<class Out>(std::type_identity<Out>) {
-                         use(kernelOf<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
-                             Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
-                                                            launch.lse.as<float, 4>(),
-                                                            launch.sinks.as<const float, 2>()},
-                             launch.numbers, scores.operands, visibility, launch.config);
-                       };
-                       if (launch.of == Launch::Of::all)
-                         use(kernelOf<Forward<E, F, V>>("flash_forward"), launch.grid,
-                             Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
-                                                          use.tensor<float, 3>("lse"),
-                                                          launch.sinks.as<const float, 2>()},
-                             launch.numbers, scores.operands, visibility,
-                             listsOf<V>(use, launch, visibility), launch.config);
-                       else if (launch.o.dtype == dtype_of<E>)
-                         parts(std::type_identity<E>());
-                       else
-                         parts(std::type_identity<float>());
-                     });
+  const NamedTensors out = detail::attend(
+      stream, callOf<V>({{"q", q}, {"k", k}, {"v", v}}, scores, options, to),
+      [&](Use &use, const Launch &launch) {
+        const auto inQ = use.tensor<E, 4>("q"), inK = use.tensor<E, 4>("k"),
+                   inV = use.tensor<E, 4>("v");
+        const auto sinks = launch.sinks.as<const float, 2>();
+        if (launch.of == Launch::Of::all)
+          use(kernelOf<Forward<ForwardTensors<E>, F, V>>("flash_forward"), launch.grid,
+              Arguments<ForwardTensors<E>>{inQ, inK, inV, use.tensor<E, 4>("o"),
+                                           use.tensor<float, 3>("lse"), sinks},
+              launch.numbers, scores.operands, visibility, listsOf<V>(use, launch, visibility),
+              launch.config);
+        else
+          withOut<E>(launch, [&]<class Out>(Out) {
+            use(kernelOf<Parts<E, Out, F, V>>("flash_parts"), launch.grid,
+                Arguments<PartTensors<E, Out>>{inQ, inK, inV, launch.o.as<Out, 5>(),
+                                               launch.lse.as<float, 4>(), sinks},
+                launch.numbers, scores.operands, visibility, launch.config);
+          });
+      });
   return sectile::detail::outputsOf<AttentionOutputs<E, 4>>(out);
 }
 
@@ -531,43 +550,19 @@ backward(const Stream &stream, const Tensor<T, 4> &q, const sectile::detail::Ker
   using namespace detail;
   using E = std::remove_const_t<T>;
   checkVisibility(visibility, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
-  const NamedTensors out = detail::backward(
-      stream,
-      {!std::is_same_v<F, Plain>,
-       isCausal<V>,
-       {{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
-       sectile::detail::namedOutputs(to),
-       options,
-       scores.learned,
-       hasBlocks<V>},
-      [&](Use &use, const Launch &launch) {
-        const auto operands =
-            launch.learned.empty() ? scores.operands : scores.with(launch.learned);
-        const Arguments<BackwardTensors<E>> in{use.tensor<E, 4>("q"),
-                                               use.tensor<E, 4>("k"),
-                                               use.tensor<E, 4>("v"),
-                                               use.tensor<E, 4>("do"),
-                                               launch.logs.as<const float, 3>(),
-                                               launch.delta.as<const float, 3>()};
-        if constexpr (learnsOfPairs<F>)
-          if (launch.of == Launch::Of::pairs)
-            return use(kernelOf<PairGradients<E, F, V>>("flash_backward_pairs"), launch.grid, in,
-                       launch.pairs->gradient, launch.numbers, operands, visibility,
-                       PairConfig{launch.config, {launch.pairs->slot}});
-        const auto lists = listsOf<V>(use, launch, visibility);
-        const auto keys = [&]<class Sum>(std::type_identity<Sum>) {
-          use(kernelOf<KeyGradients<E, Sum, F, V>>("flash_backward_kv"), launch.grid, in,
-              launch.dk.as<Sum, 4>(), launch.dv.as<Sum, 4>(), launch.numbers, operands, visibility,
-              lists, launch.config);
-        };
-        if (launch.of == Launch::Of::queries)
-          use(kernelOf<QueryGradients<E, F, V>>("flash_backward_q"), launch.grid, in,
-              use.tensor<E, 4>("dq"), launch.numbers, operands, visibility, lists, launch.config);
-        else if (launch.of == Launch::Of::keys)
-          keys(std::type_identity<E>());
-        else
-          keys(std::type_identity<float>());
-      });
+  const NamedTensors out =
+      detail::backward(stream,
+                       callOf<V>({{"q", q}, {"k", k}, {"v", v}, {"o", o}, {"lse", lse}, {"do", dO}},
+                                 scores, options, to),
+                       [&](Use &use, const Launch &launch) {
+                         launchGradients<E, 4>(use, launch,
+                                               Arguments<BackwardTensors<E>>{
+                                                   use.tensor<E, 4>("q"), use.tensor<E, 4>("k"),
+                                                   use.tensor<E, 4>("v"), use.tensor<E, 4>("do"),
+                                                   launch.logs.as<const float, 3>(),
+                                                   launch.delta.as<const float, 3>()},
+                                               scores, visibility);
+                       });
   return sectile::detail::outputsOf<AttentionGradients<E, 4>>(out);
 }
 
@@ -590,31 +585,23 @@ attend(const Stream &stream, const Tensor<T, 3> &q, const sectile::detail::Kerne
   checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
   const NamedTensors out = detail::attend(
       stream,
-      {!std::is_same_v<F, Plain>,
-       isCausal<V>,
-       {{"q", q},
-        {"k", k},
-        {"v", v},
-        {"cu_seqlens_q", cu_seqlens_q},
-        {"cu_seqlens_k", cu_seqlens_k}},
-       sectile::detail::namedOutputs(to),
-       options,
-       scores.learned,
-       hasBlocks<V>},
+      callOf<V>({{"q", q},
+                 {"k", k},
+                 {"v", v},
+                 {"cu_seqlens_q", cu_seqlens_q},
+                 {"cu_seqlens_k", cu_seqlens_k}},
+                scores, options, to),
       [&](Use &use, const Launch &launch) {
         const auto lists = listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k});
-        const auto to = [&]<class Out>(std::type_identity<Out>) {
-          use(kernelOf<PackedForward<E, Out, F, V>>("flash_packed_forward"), launch.grid,
-              Arguments<PackedForwardTensors<E, Out>>{
+        withOut<E>(launch, [&]<class Out>(Out) {
+          using Tensors = PackedForwardTensors<E, Out>;
+          use(kernelOf<Forward<Tensors, F, V>>("flash_packed_forward"), launch.grid,
+              Arguments<Tensors>{
                   use.tensor<E, 3>("q"), use.tensor<E, 3>("k"), use.tensor<E, 3>("v"), cu_seqlens_q,
                   cu_seqlens_k, launch.o.as<Out, 4>(), launch.lse.as<float, 3>(),
                   launch.sinks.as<const float, 2>(), launch.plan.as<const std::int32_t, 2>()},
               launch.numbers, scores.operands, visibility, lists, launch.config);
-        };
-        if (launch.o.dtype == dtype_of<E>)
-          to(std::type_identity<E>());
-        else
-          to(std::type_identity<float>());
+        });
       });
   return sectile::detail::outputsOf<AttentionOutputs<E, 3>>(out);
 }
@@ -634,47 +621,23 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
   checkVisibility(visibility, {cu_seqlens_q.extent(0) - 1, q.extent(1)});
   const NamedTensors out = detail::backward(
       stream,
-      {!std::is_same_v<F, Plain>,
-       isCausal<V>,
-       {{"q", q},
-        {"k", k},
-        {"v", v},
-        {"cu_seqlens_q", cu_seqlens_q},
-        {"cu_seqlens_k", cu_seqlens_k},
-        {"o", o},
-        {"lse", lse},
-        {"do", dO}},
-       sectile::detail::namedOutputs(to),
-       options,
-       scores.learned,
-       hasBlocks<V>},
+      callOf<V>({{"q", q},
+                 {"k", k},
+                 {"v", v},
+                 {"cu_seqlens_q", cu_seqlens_q},
+                 {"cu_seqlens_k", cu_seqlens_k},
+                 {"o", o},
+                 {"lse", lse},
+                 {"do", dO}},
+                scores, options, to),
       [&](Use &use, const Launch &launch) {
-        const auto operands =
-            launch.learned.empty() ? scores.operands : scores.with(launch.learned);
-        const Arguments<PackedBackwardTensors<E>> in{use.tensor<E, 3>("q"),
-                                                     use.tensor<E, 3>("k"),
-                                                     use.tensor<E, 3>("v"),
-                                                     cu_seqlens_q,
-                                                     cu_seqlens_k,
-                                                     use.tensor<E, 3>("do"),
-                                                     launch.logs.as<const float, 2>(),
-                                                     launch.delta.as<const float, 2>()};
-        if constexpr (learnsOfPairs<F>)
-          if (launch.of == Launch::Of::pairs)
-            return use(kernelOf<PackedPairGradients<E, F, V>>("flash_packed_backward_pairs"),
-                       launch.grid, in, launch.pairs->gradient, launch.numbers, operands,
-                       visibility, PairConfig{launch.config, {launch.pairs->slot}});
-        const auto lists = listsOf<V>(use, launch, visibility, {cu_seqlens_q, cu_seqlens_k});
-        const auto with = [&](const auto &function, const auto &...results) {
-          use(function, launch.grid, in, results..., launch.numbers, operands, visibility, lists,
-              launch.config);
-        };
-        if (launch.of == Launch::Of::queries)
-          with(kernelOf<PackedQueryGradients<E, F, V>>("flash_packed_backward_q"),
-               use.tensor<E, 3>("dq"));
-        else
-          with(kernelOf<PackedKeyGradients<E, F, V>>("flash_packed_backward_kv"),
-               use.tensor<E, 3>("dk"), use.tensor<E, 3>("dv"));
+        launchGradients<E, 3>(use, launch,
+                              Arguments<PackedBackwardTensors<E>>{
+                                  use.tensor<E, 3>("q"), use.tensor<E, 3>("k"),
+                                  use.tensor<E, 3>("v"), cu_seqlens_q, cu_seqlens_k,
+                                  use.tensor<E, 3>("do"), launch.logs.as<const float, 2>(),
+                                  launch.delta.as<const float, 2>()},
+                              scores, visibility, {cu_seqlens_q, cu_seqlens_k});
       });
   return sectile::detail::outputsOf<AttentionGradients<E, 3>>(out);
 }
@@ -729,14 +692,12 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
   sectile::detail::addTensor(inputs, "v_scale", pages.vScale);
   sectile::detail::addTensor(inputs, "plan", pages.plan);
   const NamedTensors out = detail::attend(
-      stream,
-      {!std::is_same_v<F, Plain>, isCausal<V>, std::move(inputs), sectile::detail::namedOutputs(to),
-       options, scores.learned, hasBlocks<V>},
+      stream, callOf<V>(std::move(inputs), scores, options, to),
       [&](Use &use, const Launch &launch) {
         const auto lists =
             listsOfPages<V>(use, launch, visibility, pages.lengths,
                             pages.tables.extent(1) * std::int64_t(launch.pages.page));
-        const auto of = [&]<class Out>(std::type_identity<Out>) {
+        withOut<E>(launch, [&]<class Out>(Out) {
           use(kernelOf<PagedForward<E, C, Out, F, V>>("flash_paged_forward"), launch.grid,
               Arguments<PagedTensors<E, C, Out>>{
                   use.tensor<E, 3>("q"), pages.k, pages.v, pages.lengths, pages.tables,
@@ -746,11 +707,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
               launch.numbers, scores.operands, visibility, lists,
               PagedConfig{launch.config, launch.pages});
-        };
-        if (launch.o.dtype == dtype_of<E>)
-          of(std::type_identity<E>());
-        else
-          of(std::type_identity<float>());
+        });
       });
   return sectile::detail::outputsOf<AttentionOutputs<E, 3>>(out);
 }

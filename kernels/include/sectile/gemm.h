@@ -81,14 +81,9 @@ struct GemmConfig {
   // Not 0 in the launch that adds up what splits left: the slices of tiles that its programs have.
   int sliceM = 0, sliceN = 0;
 };
-SECTILE_CONFIG(GemmConfig, m, n, k, group, warps, stages, cluster, splits, persistent, batched,
-               stream, exact, sliceM, sliceN)
 
 // And that of an epilogue.
-template <class C> struct GemmConfigWith : GemmConfig, C {};
-template <class C> constexpr auto sectileConfigFields(std::type_identity<GemmConfigWith<C>>) {
-  return sectile::detail::joinedFields(config_fields<GemmConfig>, config_fields<C>);
-}
+template <class C> using GemmConfigWith = JoinedConfig<GemmConfig, C>;
 
 // All that the kernel is given, apart from what only the epilogue uses. Extents: matrices, rows and
 // columns of the result.

@@ -100,6 +100,7 @@ struct OptionSpec {
   // inputs and which of them are given, but no extents. `initial` must be empty then.
   std::function<std::string(const Invocation &)> initial_by = nullptr;
   std::vector<std::string> choices = {};
+  std::string least = "", most = "";     // of a number or integer, inclusive; empty: no bound
   std::vector<std::string> samples = {}; // for a number: other sensible values, for help and tests
   std::string doc = "";
 };
@@ -119,7 +120,8 @@ struct ArgumentRow {
 };
 
 // An option in short: {"offset: number = 0 e.g. 0.5", "added to every element"}. The kind is flag,
-// number, integer, seed or the choices, as mean|max. The default and the samples may be left out.
+// number, integer, seed or the choices, as mean|max. "= default", then "from least" or "from least
+// to most", and then "e.g. samples" may be left out.
 struct OptionRow {
   std::string text, doc = "";
   decltype(OptionSpec::initial_by) initial_by = nullptr;
@@ -221,8 +223,8 @@ struct KernelSpec {
   // if there is no such input.
   void add_gradients(const std::vector<std::string> &inputs);
 
-  // Fills `config` with the fields of a configuration struct (SECTILE_CONFIG), and `defaults` with
-  // the values of its initialisers. `docs` describe the fields, in order; there may be fewer.
+  // Fills `config` with the fields of a configuration struct, and `defaults` with the values of its
+  // initialisers. `docs` describe the fields, in order; there may be fewer.
   // Use::config_as<C>() gives the struct back in `apply`.
   template <KernelConfig C> void configure(std::vector<std::string> docs = {}) {
     ConfigValues values;

@@ -46,7 +46,6 @@ using MatmulElement =
     std::conditional_t<!std::same_as<Out, AsInputs>, Out,
                        std::conditional_t<std::same_as<std::remove_const_t<T>, std::int8_t>,
                                           std::int32_t, std::remove_const_t<T>>>;
-void addOptions(TypedCall &call, const MatmulOptions &options);
 template <class Out> constexpr const char *matmulOut() {
   if constexpr (std::same_as<Out, AsInputs>)
     return "same";
@@ -92,12 +91,10 @@ template <class T, int N> struct LayerNormOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> mean, rstd;
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormOutputs<T, N>), y, mean, rstd);
 template <class T, int N> struct LayerNormGradients {
   Tensor<T, N> dx;
   std::optional<Tensor<T, 1>> dw = {}, db = {}; // where there is w, where there is b
 };
-template <class T, int N> SECTILE_OUTPUTS((LayerNormGradients<T, N>), dx, dw, db);
 
 struct RmsNormOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
@@ -110,7 +107,6 @@ template <class T, int N> struct RmsNormOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormOutputs<T, N>), y, rstd, h);
 struct RmsNormQuantOptions {
   std::optional<AnyTensor> w = {};        // [N], elements as those of x
   std::optional<AnyTensor> residual = {}; // as x, which it is added to first
@@ -126,8 +122,6 @@ template <class Q, class T, int N> struct RmsNormQuantOutputs {
   Tensor<float, N - 1> rstd;
   std::optional<Tensor<T, N>> h = {}; // x + residual, where there is a residual
 };
-template <class Q, class T, int N>
-SECTILE_OUTPUTS((RmsNormQuantOutputs<Q, T, N>), y, scales, rstd, h);
 struct RmsNormBackwardOptions {
   std::optional<AnyTensor> w = {};  // as forward
   std::optional<AnyTensor> h = {};  // of a call with a residual: read in place of x
@@ -138,13 +132,10 @@ template <class T, int N> struct RmsNormGradients {
   Tensor<T, N> dx; // of the residual too
   std::optional<Tensor<T, 1>> dw = {};
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormGradients<T, N>), dx, dw);
 
 namespace detail {
 void addOptions(TypedCall &call, const LayerNormOptions &options);
-void addOptions(TypedCall &call, const RmsNormOptions &options);
 void addOptions(TypedCall &call, const RmsNormQuantOptions &options);
-void addOptions(TypedCall &call, const RmsNormBackwardOptions &options);
 } // namespace detail
 
 // y = (x - mean) rstd w + b
@@ -249,14 +240,12 @@ template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
 };
-template <int N> SECTILE_OUTPUTS(CrossEntropyOutputs<N>, loss, lse);
 
 namespace detail {
-void addOptions(TypedCall &call, const CrossEntropyOptions &options);
 // A loss that is reduced has extents of 1, and by name no axes.
 NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
                      NamedTensors given);
-template <TypedOptions Options>
+template <class Options>
 NamedTensors runLoss(const Stream &stream, TypedCall call, const Options &options,
                      NamedTensors given) {
   addOptions(call, options);
@@ -309,11 +298,6 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;               // [N, H]
   Tensor<float, 2> dw;           // [V, H]
 };
-template <class T> SECTILE_OUTPUTS(LinearCrossEntropyOutputs<T>, loss, lse, logprob, dx, dw);
-
-namespace detail {
-void addOptions(TypedCall &call, const LinearCrossEntropyOptions &options);
-}
 
 // The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
 // half, bfloat16 or float, targets [N] of int64 or int32.
@@ -355,7 +339,6 @@ struct RopeOptions {
 
 namespace detail {
 void addOptions(TypedCall &call, const RopeScaling &scaling);
-void addOptions(TypedCall &call, const RopeOptions &options);
 } // namespace detail
 
 // y: x [B, H, S, D] of half, bfloat16 or float with its pairs of dims rotated
@@ -389,11 +372,6 @@ template <class T> struct Conv2dGradients {
   Tensor<T, 4> dx, dw;
   std::optional<Tensor<T, 1>> db = {}; // where there is b
 };
-template <class T> SECTILE_OUTPUTS(Conv2dGradients<T>, dx, dw, db);
-
-namespace detail {
-void addOptions(TypedCall &call, const Conv2dOptions &options);
-}
 
 // y [N, K, P, Q] = x [N, C, H, W] convolved with the filters w [K, C / groups, R, S], plus b; of
 // half, bfloat16 or float

@@ -37,7 +37,6 @@ template <class T> struct DeltaRuleOutputs {
   Tensor<T, 4> o;               // [B, T, Hv, V]
   Tensor<float, 4> final_state; // [N, Hv, K, V]
 };
-template <class T> SECTILE_OUTPUTS(DeltaRuleOutputs<T>, o, final_state);
 
 // None of inputs that are not given.
 template <class T> struct DeltaRuleGradients {
@@ -50,9 +49,6 @@ template <class T> struct DeltaRuleGradients {
   std::optional<Tensor<T, 4>> dz = {};
   std::optional<Tensor<float, 4>> dinitial_state = {};
 };
-template <class T>
-SECTILE_OUTPUTS(DeltaRuleGradients<T>, dq, dk, dv, dbeta, dg, dA_log, ddt_bias, da, db, dD, dz,
-                dinitial_state);
 
 namespace detail {
 // The call is of the kernel that the options want.
@@ -101,25 +97,18 @@ template <class T> struct CausalConvOutputs {
   Tensor<T, 3> y;           // [B, T, D]
   Tensor<T, 3> final_state; // [N, D, W - 1]: the last inputs of each sequence
 };
-template <class T> SECTILE_OUTPUTS(CausalConvOutputs<T>, y, final_state);
 template <class T> struct CausalConvGradients {
   Tensor<T, 3> dx;
   Tensor<T, 2> dw;
   std::optional<Tensor<T, 1>> db = {};             // where there is b
   std::optional<Tensor<T, 3>> dinitial_state = {}; // where there is initial_state
 };
-template <class T> SECTILE_OUTPUTS(CausalConvGradients<T>, dx, dw, db, dinitial_state);
 struct CausalConvUpdateOptions {
   bool silu = true;
   std::optional<AnyTensor> b = {};
   std::optional<AnyTensor> indices = {};    // [N] of std::int32_t: rows of the pool; negative: none
   std::optional<AnyTensor> cu_seqlens = {}; // as above
 };
-
-namespace detail {
-void addOptions(TypedCall &call, const CausalConvOptions &options);
-void addOptions(TypedCall &call, const CausalConvUpdateOptions &options);
-} // namespace detail
 
 // y[t] = silu(b + sum over j of w[W - 1 - j] x[t - j]) of each channel: x [B, T, D] of half,
 // bfloat16 or float, w [D, W] with 2 to 4 taps, that of the step itself last.
@@ -213,12 +202,10 @@ template <class T, int N> struct RmsNormGatedOutputs {
   Tensor<T, N> y;
   Tensor<float, N - 1> rstd;
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedOutputs<T, N>), y, rstd);
 template <class T, int N> struct RmsNormGatedGradients {
   Tensor<T, N> dx, dz;
   std::optional<Tensor<T, 1>> dw = {}; // where there is w
 };
-template <class T, int N> SECTILE_OUTPUTS((RmsNormGatedGradients<T, N>), dx, dz, dw);
 
 namespace detail {
 void addOptions(TypedCall &call, const RmsNormGatedOptions &options);

@@ -37,18 +37,10 @@ struct Sampled {
   std::optional<Tensor<float, 1>> logprob = {};
   std::optional<Tensor<std::int32_t, 1>> rank = {};
 };
-SECTILE_OUTPUTS(Sampled, token, logprob, rank);
 struct VerifiedDrafts {
   Tensor<std::int32_t, 2> tokens;            // [B, N + 1], -1 behind the last
   Tensor<std::int32_t, 1> accepted, emitted; // [B]
 };
-SECTILE_OUTPUTS(VerifiedDrafts, tokens, accepted, emitted);
-
-namespace detail {
-void addOptions(TypedCall &call, const CutOptions &options);
-void addOptions(TypedCall &call, const SeedOptions &options);
-void addOptions(TypedCall &call, const SampleOptions &options);
-} // namespace detail
 
 // The next token of each row of logits [B, V], of half, bfloat16 or float.
 template <class T>

@@ -57,12 +57,8 @@ struct LatentOptions {
 struct PagedSlots {
   Tensor<std::int32_t, 1> slots, positions; // [T]
 };
-SECTILE_OUTPUTS(PagedSlots, slots, positions);
 
 namespace detail {
-void addOptions(TypedCall &call, const KvAppendOptions &options);
-void addOptions(TypedCall &call, const RopeAppendOptions &options);
-void addOptions(TypedCall &call, const AttentionCachedOptions &options);
 void addOptions(TypedCall &call, const LatentOptions &options);
 // [H, T, W] of [T, H, W], of columns `first` to first + count - 1, and the other way round.
 template <class T>

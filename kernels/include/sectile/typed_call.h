@@ -19,14 +19,9 @@ struct TypedCall {
 
 std::string wordOf(double value); // with all digits
 
-// For each struct of options of the typed functions, in the library: adds what its fields say.
-template <class Options>
-concept TypedOptions =
-    requires(TypedCall &call, const Options &options) { addOptions(call, options); };
-
-// The outputs that SECTILE_OUTPUTS names.
-template <class Outputs>
-inline constexpr auto outputFields = sectileOutputFields(std::type_identity<Outputs>());
+// Adds what the fields of a struct of options say; in the library, for each of the structs. Some
+// have a function of their own of this name.
+template <class Options> void addOptions(TypedCall &call, const Options &options);
 
 template <class Value> struct OutputAs;
 template <> struct OutputAs<AnyTensor> {
@@ -57,18 +52,19 @@ template <class Value> Value takeTensor(const NamedTensors &tensors, std::string
 template <class Outputs> NamedTensors namedOutputs(const std::optional<Outputs> &to) {
   NamedTensors given;
   if (to)
-    outputFields<Outputs>.apply(
-        [&](const auto &...field) { (addTensor(given, field.name, (*to).*field.member), ...); });
+    Fields<Outputs>::each(
+        *to, [&](std::string_view name, const auto &tensor) { addTensor(given, name, tensor); });
   return given;
 }
 template <class Outputs> Outputs outputsOf(const NamedTensors &tensors) {
-  return outputFields<Outputs>.apply([&]<class... Values>(const Field<Outputs, Values> &...field) {
-    return Outputs{takeTensor<Values>(tensors, field.name)...};
-  });
+  return Fields<Outputs>::template build<Outputs>(
+      [&]<class Value>(std::type_identity<Value>, std::string_view name) {
+        return takeTensor<Value>(tensors, name);
+      });
 }
 
 // Runs a call, with options or without, for a struct of outputs or for one output.
-template <TypedOptions Options>
+template <class Options>
 NamedTensors run(const Stream &stream, TypedCall call, const Options &options,
                  const NamedTensors &given) {
   addOptions(call, options);
@@ -79,7 +75,7 @@ Outputs callFor(const Stream &stream, const TypedCall &call, const std::optional
   return outputsOf<Outputs>(
       run_kernel(stream, call.kernel, call.inputs, call.options, namedOutputs(to)));
 }
-template <TypedOptions Options, class Outputs>
+template <class Options, class Outputs>
 Outputs callFor(const Stream &stream, TypedCall call, const Options &options,
                 const std::optional<Outputs> &to) {
   addOptions(call, options);
@@ -92,7 +88,7 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, const TypedCall &
   return takeTensor<Tensor<T, N>>(run_kernel(stream, call.kernel, call.inputs, call.options, given),
                                   output);
 }
-template <TypedOptions Options, class T, int N>
+template <class Options, class T, int N>
 Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
                      const Options &options, const std::optional<Tensor<T, N>> &to,
                      const NamedTensors &given = {}) {
@@ -101,15 +97,3 @@ Tensor<T, N> callFor(const char *output, const Stream &stream, TypedCall call,
 }
 
 } // namespace sectile::detail
-
-// SECTILE_OUTPUTS(Type, field, ...); says that the fields of a struct of tensors are the outputs of
-// their names; with template <...> before it, of a class template.
-#define SECTILE_OUTPUTS(Type, ...)                                                                 \
-  inline constexpr auto sectileOutputFields(std::type_identity<SECTILE_DETAIL_TYPE(Type)>) {       \
-    using Outputs = SECTILE_DETAIL_TYPE(Type);                                                     \
-    constexpr auto fields = SECTILE_DETAIL_FIELDS_OF(Outputs, __VA_ARGS__);                        \
-    static_assert(::sectile::detail::namesEveryField<Outputs>(fields),                             \
-                  "SECTILE_OUTPUTS must name every field of the struct, in their order");          \
-    return fields;                                                                                 \
-  }                                                                                                \
-  static_assert(true, "a declaration that ends with a semicolon")

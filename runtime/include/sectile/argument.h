@@ -246,7 +246,7 @@ public:
   StructArgument(const U &...) {
     static_assert(always_false<U...>,
                   "a struct among a kernel's parameters takes a sectile::Arguments<Struct>, or in "
-                  "braces one argument for each field, in the order of SECTILE_STRUCT");
+                  "braces one argument for each field, in their order");
   }
 
   Owner *own(Owner *owners) const {

@@ -149,8 +149,8 @@ public:
   template <std::size_t J> using Parameter = typename Signature::template Arg<J>;
   template <std::size_t J> using Arg = Argument<Parameter<J>>;
   static_assert(!Signature::has_config || KernelConfig<Config>,
-                "write SECTILE_CONFIG(Type, field, ...) after the kernel's configuration struct, "
-                "SECTILE_STRUCT(Type, field, ...) after a struct of traced values");
+                "a kernel's configuration is a plain struct of numbers, bools and enumerations; a "
+                "plain struct of Ptr, View, Int, Tile<T> and such structs is a parameter");
 
   // Runs the kernel in the stream once for every place in the grid, and does not wait.
   void launch(const Stream &stream, Grid grid, const Arg<I> &...arguments,

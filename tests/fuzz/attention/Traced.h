@@ -82,10 +82,8 @@ struct TracedStripes {
 
 /// One node of a visibility with those below it. V has the operands.
 template <class V> struct Part;
-template <class V> constexpr auto sectileStructFields(std::type_identity<Part<V>>) {
-  return sectile::detail::fieldList(); // no kernel takes one: it is put together while one is
-                                       // traced
-}
+/// No kernel takes one: it is put together while one is traced.
+template <class V> constexpr void sectileStructFields(std::type_identity<Part<V>>) {}
 template <class V> struct Part {
   const V *of;
   int node;

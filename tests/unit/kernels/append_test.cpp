@@ -247,7 +247,7 @@ TEST(AppendRefuses, WhatItCannotDo) {
   expectRefused({"kv_append", {{"T", 2}}, {}, {}, "", {}, 1, slots({4, 4})},
                 "slots[1] is 4, which another token has, too");
   expectRefused({"rope_append", {}, {{"rotary", "22"}}}, "rotary is 22");
-  expectRefused({"rope_append", {}, {{"eps", "-1"}}}, "'eps' cannot be negative");
+  expectRefused({"rope_append", {}, {{"eps", "-1"}}}, "'eps' is -1, but must be at least 0");
   expectRefused({"rope_append", {}, {{"rotary", "8"}}, {"cos_sin"}}, "cos_sin has 20 columns");
   expectRefused({"rope_append", {}, {{"scaling", "yarn"}}, {"cos_sin"}}, "nothing to scale");
   expectRefused({"rope_append", {}, {{"scaling", "dynamic"}}}, "give it as option 'length'");

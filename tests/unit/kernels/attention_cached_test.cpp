@@ -302,9 +302,9 @@ TEST(AttentionCachedErrors, SayWhatIsWrong) {
             "attention_cached: q has 1 tokens for 0 sequences; give cu_seqlens_q where these have "
             "different numbers of tokens");
   EXPECT_EQ(of({"attention_cached", {}, {{"chunk", "-1"}}}),
-            "attention_cached: option 'chunk' is -1, but must be from 0 (no chunks) to 2^30 - 1");
+            "attention_cached: option 'chunk' is -1, but must be from 0 to 1073741823");
   EXPECT_EQ(of({"attention_cached", {}, {{"max_queries", "-2"}}}),
-            "attention_cached: option 'max_queries' is -2, but cannot be negative");
+            "attention_cached: option 'max_queries' is -2, but must be at least 0");
   EXPECT_EQ(of({"attention_cached", {{"T", 3ll << 29}}}),
             "attention_cached: a sequence has 536870912 queries of 2 heads that share keys, but "
             "the product must be less than 2^30");

@@ -445,9 +445,10 @@ TEST(Conv2dErrors, SaySo) {
               HasSubstr("w has 5 filters, which 2 groups cannot share evenly"));
   for (const char *option : {"stride_h", "stride_w", "dilation_h", "dilation_w"}) {
     KernelCase zero{"conv2d", {}, {{option, "0"}}};
-    EXPECT_THAT(refusal(zero), HasSubstr("is at least 1"));
+    EXPECT_THAT(refusal(zero), HasSubstr("is 0, but must be at least 1"));
   }
-  EXPECT_THAT(refusal({"conv2d", {}, {{"pad_w", "-1"}}}), HasSubstr("cannot be negative"));
+  EXPECT_THAT(refusal({"conv2d", {}, {{"pad_w", "-1"}}}),
+              HasSubstr("'pad_w' is -1, but must be at least 0"));
   EXPECT_THAT(refusal(conv("conv2d", {{"N", 1 << 14}, {"H", 512}, {"W", 256}, {"C", 1}})),
               HasSubstr("x has 2147483648 pixels, more than 2147418112"));
   KernelCase backward = conv("conv2d_backward", {});

@@ -116,6 +116,6 @@ TEST(RmsNormGatedOnTheHost, Refusals) {
     fill({forward, {}, {{"eps", "-1"}}});
     FAIL() << "not refused";
   } catch (const InputError &error) {
-    EXPECT_THAT(error.what(), HasSubstr("'eps' cannot be negative"));
+    EXPECT_THAT(error.what(), HasSubstr("'eps' is -1, but must be at least 0"));
   }
 }

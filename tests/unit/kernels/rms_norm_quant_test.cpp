@@ -150,7 +150,7 @@ TEST(RmsNormQuantRefuses, WhatItCannotDo) {
       EXPECT_THAT(error.what(), HasSubstr(text));
     }
   };
-  expectRefused(quantised(2, 300, {{"eps", "-1"}}), "'eps' cannot be negative");
+  expectRefused(quantised(2, 300, {{"eps", "-1"}}), "'eps' is -1, but must be at least 0");
   expectRefused(quantised(2, 300, {{"block", "48"}}), "'block' is 32, 64 or 128, not 48");
   const FilledCall filled = fill(quantised(2, 300, {{"granularity", "group"}}));
   try {

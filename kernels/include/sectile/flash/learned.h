@@ -19,15 +19,10 @@ template <Along A, int Tag = 0> struct Learned {
   View<const float, 3> values;
   View<float, 4> parts;
 };
-template <Along A, int Tag>
-SECTILE_STRUCT((Learned<A, Tag>), values, parts)
-template <int Tag>
-struct Learned<Along::pairs, Tag> {
+template <int Tag> struct Learned<Along::pairs, Tag> {
   static constexpr int slot = 1 + 5 * Tag + static_cast<int>(Along::pairs);
   View<const float, 4> values;
 };
-template <int Tag>
-SECTILE_STRUCT((Learned<Along::pairs, Tag>), values)
 
 // Those of a lambda, of whatever type, by their slots.
 struct LearnedUse {

@@ -25,9 +25,6 @@ struct LoopConfig {
   int group = 1;            // heads whose queries are rows of one block
   bool split = false;       // programs of packed sequences have parts, as those of traceParts
 };
-SECTILE_CONFIG(LoopConfig, m, n, warps, stages, width, valueWidth, dropout, exact, seedOffset,
-               sinks, overlap, delayed, raw, heads, persistent, pairs, parts, sumsQueries, group,
-               split)
 
 // A lambda of flash::scores with its operands.
 struct Modifier {
@@ -45,7 +42,6 @@ struct Numbers {
   Float dropoutScale;                 // 1 / (1 - p)
   Ptr<const std::int64_t> seedOffset; // added to the seed, where there is one
 };
-SECTILE_STRUCT(Numbers, group, scale, seed, threshold, dropoutScale, seedOffset)
 
 // What makes scores of products, and which keys a query sees.
 struct ScoreRules {
@@ -60,8 +56,6 @@ template <class T, class Out = T> struct ForwardTensors {
   View<float, 3> lse;         // [B, Hq, Sq]
   View<const float, 2> sinks; // [Hq, R]
 };
-template <class T, class Out>
-SECTILE_STRUCT((ForwardTensors<T, Out>), q, k, v, o, lse, sinks)
 
 // Of a block of m queries, or of n keys, those blocks of the others that it reaches: a row of lists
 // [B, H, blocks, 1 + others], a program for each. group: heads whose queries are rows of one block.
@@ -70,7 +64,6 @@ struct ListConfig {
   bool ofQueries = true;
   int group = 1;
 };
-SECTILE_CONFIG(ListConfig, m, n, warps, ofQueries, group)
 void traceLists(const ListConfig &config, const View<std::int32_t, 4> &lists, const Int &queries,
                 const Int &keys, const AnyVisibility &visibility);
 // The same of packed sequences: [1, H, programs, 1 + others] of programs as their launches have.
@@ -87,11 +80,9 @@ struct BlockKindConfig {
   int m = 16, n = 16, warps = 4;
   bool packedQueries = false, packedKeys = false, pages = false;
 };
-SECTILE_CONFIG(BlockKindConfig, m, n, warps, packedQueries, packedKeys, pages)
 struct SequenceLengths {
   View<const std::int32_t, 1> queryStarts, keyStarts, keyLengths; // [B + 1], [B + 1], [B]
 };
-SECTILE_STRUCT(SequenceLengths, queryStarts, keyStarts, keyLengths)
 void traceBlockKinds(const BlockKindConfig &config, const View<bool, 5> &kinds,
                      const SequenceLengths &lengths, const Int &queries, const Int &keys,
                      const Int &blockQ, const Int &blockK, const AnyVisibility &visibility);
@@ -111,8 +102,6 @@ template <class T, class Out> struct PartTensors {
   View<const float, 2> sinks;
 };
 template <class T, class Out>
-SECTILE_STRUCT((PartTensors<T, Out>), q, k, v, o, lse, sinks)
-template <class T, class Out>
 void traceParts(const LoopConfig &config, const PartTensors<T, Out> &tensors,
                 const ScoreRules &rules);
 
@@ -122,8 +111,6 @@ template <class T> struct BackwardTensors {
   View<const T, 4> q, k, v, dO; // as above, dO as o
   View<const float, 3> logs, delta;
 };
-template <class T>
-SECTILE_STRUCT(BackwardTensors<T>, q, k, v, dO, logs, delta)
 
 // Of one program, those of a block of queries: dq as q, of T or float.
 template <class T, class Sum>
@@ -142,11 +129,7 @@ void traceKeyGradients(const LoopConfig &config, const BackwardTensors<T> &tenso
 struct SlotConfig {
   int slot = 1;
 };
-SECTILE_CONFIG(SlotConfig, slot)
-struct PairConfig : LoopConfig, SlotConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PairConfig>) {
-  return sectile::detail::joinedFields(config_fields<LoopConfig>, config_fields<SlotConfig>);
-}
+using PairConfig = JoinedConfig<LoopConfig, SlotConfig>;
 template <class T>
 void tracePairGradients(const PairConfig &config, const BackwardTensors<T> &tensors,
                         const View<float, 4> &gradient, const ScoreRules &rules);
@@ -166,17 +149,12 @@ template <class T, class Out> struct PackedForwardTensors {
   View<const float, 2> sinks;                         // [Hq, R]
   View<const std::int32_t, 2> plan;                   // [blocks + 1, 7]
 };
-template <class T, class Out>
-SECTILE_STRUCT((PackedForwardTensors<T, Out>), q, k, v, queryStarts, keyStarts, o, lse, sinks, plan)
-template <class T>
-struct PackedBackwardTensors {
+template <class T> struct PackedBackwardTensors {
   View<const T, 3> q, k, v;
   View<const std::int32_t, 1> queryStarts, keyStarts;
   View<const T, 3> dO;
   View<const float, 2> logs, delta; // [Hq, Tq]
 };
-template <class T>
-SECTILE_STRUCT(PackedBackwardTensors<T>, q, k, v, queryStarts, keyStarts, dO, logs, delta)
 
 template <class T, class Out>
 void traceForward(const LoopConfig &config, const PackedForwardTensors<T, Out> &tensors,
@@ -201,11 +179,7 @@ struct PageConfig {
   bool planned = false;                  // a plan says what parts there are, of any lengths
   bool several = false;                  // queries: PagedTensors::queries counts them
 };
-SECTILE_CONFIG(PageConfig, splits, page, packed, kScaled, vScaled, planned, several)
-struct PagedConfig : LoopConfig, PageConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PagedConfig>) {
-  return sectile::detail::joinedFields(config_fields<LoopConfig>, config_fields<PageConfig>);
-}
+using PagedConfig = JoinedConfig<LoopConfig, PageConfig>;
 
 // Sequence s, of S, has lengths[s] keys, no more than its row of tables has room for. Key j is in
 // block tables[s, j / page] of the caches. These are of C, which is T, float8_e4m3, std::int8_t,
@@ -225,9 +199,6 @@ template <class T, class C, class Out> struct PagedTensors {
   View<float, 3> lse;                           // [splits, Tq, Hq]
   Int queries; // of each sequence, or with a plan and queryStarts the most of one
 };
-template <class T, class C, class Out>
-SECTILE_STRUCT((PagedTensors<T, C, Out>), q, k, v, lengths, tables, queryStarts, plan, sinks,
-               kScales, vScales, o, lse, queries)
 
 // A program has rows of all query heads that share keys (config.group), as those of traceParts.
 // With config.overlap a page has whole steps, of T, which a warp of its own copies. Whatever the
@@ -240,10 +211,7 @@ void tracePages(const LoopConfig &config, const PageConfig &pages,
 // Lists [1, Hkv, programs, 1 + others] of the programs of such a launch, whatever part of the keys
 // they have by their number along the grid's last axis; those of a plan have blocks of their own
 // parts. queries: tokens of all sequences. keys: that a table has room for.
-struct PagedListConfig : ListConfig, PageConfig {};
-constexpr auto sectileConfigFields(std::type_identity<PagedListConfig>) {
-  return sectile::detail::joinedFields(config_fields<ListConfig>, config_fields<PageConfig>);
-}
+using PagedListConfig = JoinedConfig<ListConfig, PageConfig>;
 void tracePagedLists(const PagedListConfig &config, const View<std::int32_t, 4> &lists,
                      const View<const std::int32_t, 1> &lengths,
                      const View<const std::int32_t, 1> &queryStarts,

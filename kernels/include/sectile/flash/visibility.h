@@ -30,7 +30,7 @@ struct Region {
   int queries, keys;
 };
 
-// A visibility is a struct that SECTILE_STRUCT names the fields of, with some of the functions
+// A visibility is a plain struct of traced values with some of the functions
 //
 //   Interval keysOf(const Sequence &, const Int &query) const    that a query may see, and
 //   Interval queriesOf(const Sequence &, const Int &key) const   that may see a key: both, or
@@ -97,7 +97,6 @@ template <Visible V> Bool reaches(const V &visibility, const Region &region) {
 
 // Every key.
 struct Everything {};
-SECTILE_STRUCT(Everything)
 
 // Keys up to the one beside the query.
 struct Causal {
@@ -108,7 +107,6 @@ struct Causal {
     return {key - sequence.offset(), {}};
   }
 };
-SECTILE_STRUCT(Causal)
 
 // From `left` keys before the one beside the query to `right` behind it.
 struct Window {
@@ -122,7 +120,6 @@ struct Window {
     return {beside - right, beside + left};
   }
 };
-SECTILE_STRUCT(Window, left, right)
 
 // Keys of the query's own document; a query before the first key has none. Of each key of a batch,
 // where its document starts and ends (its last key and 1): [B, Sk].
@@ -131,7 +128,6 @@ struct Documents {
   Interval keysOf(const Sequence &sequence, const Int &query) const;
   Interval queriesOf(const Sequence &sequence, const Int &key) const;
 };
-SECTILE_STRUCT(Documents, starts, ends)
 
 // Keys up to the one beside the query, and the first lengths[b] keys: [B].
 struct Prefix {
@@ -139,7 +135,6 @@ struct Prefix {
   Interval keysOf(const Sequence &sequence, const Int &query) const;
   Interval queriesOf(const Sequence &sequence, const Int &key) const;
 };
-SECTILE_STRUCT(Prefix, lengths)
 
 // Keys of the same chunk of `size` as the one beside the query.
 struct Chunked {
@@ -147,7 +142,6 @@ struct Chunked {
   Interval keysOf(const Sequence &sequence, const Int &query) const;
   Interval queriesOf(const Sequence &sequence, const Int &key) const;
 };
-SECTILE_STRUCT(Chunked, size)
 
 // The first lengths[b] keys: [B].
 struct KeyLengths {
@@ -155,21 +149,18 @@ struct KeyLengths {
   Interval keysOf(const Sequence &sequence, const Int &query) const;
   Interval queriesOf(const Sequence &sequence, const Int &key) const;
 };
-SECTILE_STRUCT(KeyLengths, lengths)
 
 // Keys where mask [1 or B, Sk] is true.
 struct KeyMask {
   View<const bool, 2> mask;
   Bool sees(const At &at) const { return at.per_key(mask); }
 };
-SECTILE_STRUCT(KeyMask, mask)
 
 // Pairs where mask [1 or B, 1 or H, Sq, Sk] is true.
 struct Mask {
   View<const bool, 4> mask;
   Bool sees(const At &at) const { return at.per_pair(mask); }
 };
-SECTILE_STRUCT(Mask, mask)
 
 // Blocks of blockQ queries and blockK keys where mask [1 or B, 1 or H, ceil(Sq / blockQ),
 // ceil(Sk / blockK)] is true.
@@ -186,7 +177,6 @@ private:
   Bool at(const Int &batch, const Int &head, const Int &row, const Int &column,
           int behind = 0) const;
 };
-SECTILE_STRUCT(MaskBlocks, mask, blockQ, blockK)
 
 // The queries are the nodes of a tree, such as drafted tokens: query i sees those queries whose
 // bits are set in ancestors[b, i], its own among them, and all keys before the first of them. [B,
@@ -196,7 +186,6 @@ struct Tree {
   Bool sees(const At &at) const;
   Bool isWhole(const At &at) const { return at.column + at.keys <= at.sequence.offset(); }
 };
-SECTILE_STRUCT(Tree, ancestors)
 
 // The same of any number of nodes, for packed sequences and pages: of token t of all sequences, bit
 // j % 32 of bits[t, j / 32] is of its sequence's query j. Bits that there are not are not set.
@@ -206,7 +195,6 @@ struct TokenTree {
   Bool sees(const At &at) const;
   Bool isWhole(const At &at) const { return at.column + at.keys <= at.sequence.offset(); }
 };
-SECTILE_STRUCT(TokenTree, bits)
 
 // What both see, and what either does.
 template <Visible A, Visible B> struct And {
@@ -232,10 +220,7 @@ template <Visible A, Visible B> struct And {
     return first && second ? std::optional(*first && *second) : std::nullopt;
   }
 };
-template <Visible A, Visible B>
-SECTILE_STRUCT((And<A, B>), a, b)
-template <class A, class B>
-constexpr bool hasPairs<And<A, B>> = hasPairs<A> || hasPairs<B>;
+template <class A, class B> constexpr bool hasPairs<And<A, B>> = hasPairs<A> || hasPairs<B>;
 
 template <Visible A, Visible B> struct Or {
   A a;
@@ -259,19 +244,15 @@ private:
                   flash::sees(visibility, at));
   }
 };
-template <Visible A, Visible B>
-SECTILE_STRUCT((Or<A, B>), a, b)
 
 // What follows the fixed parameters of a lambda, as one struct.
 // call: f(before..., the operands...).
-template <class... P>
-struct Operands;
+template <class... P> struct Operands;
 template <> struct Operands<> {
   template <class F, class... Before> auto call(const F &f, const Before &...before) const {
     return f(before...);
   }
 };
-SECTILE_STRUCT(Operands<>)
 template <class P, class... Rest> struct Operands<P, Rest...> {
   P first;
   Operands<Rest...> rest;
@@ -279,48 +260,45 @@ template <class P, class... Rest> struct Operands<P, Rest...> {
     return rest.call(f, before..., first);
   }
 };
-template <class P, class... Rest>
-SECTILE_STRUCT((Operands<P, Rest...>), first, rest)
 
 namespace detail {
 
-  // Of a lambda's parameters all but the first `Fixed`, as Operands.
-  template <class M> struct Signature {
-    static_assert(sectile::detail::always_false<M>,
-                  "what flash calls is a lambda with typed parameters, not mutable");
-  };
-  template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> {
-    using Parameters = std::tuple<std::remove_cvref_t<P>...>;
-  };
-  template <class R, class C, class... P>
-  struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
+// Of a lambda's parameters all but the first `Fixed`, as Operands.
+template <class M> struct Signature {
+  static_assert(sectile::detail::always_false<M>,
+                "what flash calls is a lambda with typed parameters, not mutable");
+};
+template <class R, class C, class... P> struct Signature<R (C::*)(P...) const> {
+  using Parameters = std::tuple<std::remove_cvref_t<P>...>;
+};
+template <class R, class C, class... P>
+struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
 
-  template <std::size_t Fixed, class Parameters, class Indices> struct OperandsAfter;
-  template <std::size_t Fixed, class Parameters, std::size_t... I>
-  struct OperandsAfter<Fixed, Parameters, std::index_sequence<I...>> {
-    using type = Operands<std::tuple_element_t<Fixed + I, Parameters>...>;
-  };
-  template <std::size_t Fixed, class F> constexpr auto operandsOf() {
-    static_assert(
-        std::is_empty_v<F> && std::is_default_constructible_v<F>,
-        "a lambda that flash calls captures nothing, because its kernel is compiled once: "
-        "pass what it needs as operands");
-    if constexpr (requires { &F::operator(); }) {
-      using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
-      constexpr std::size_t count = std::tuple_size_v<Parameters>;
-      static_assert(count >= Fixed,
-                    "a lambda of flash::scores takes (Score, const At &, operands...), one of "
-                    "flash::where (const At &, operands...)");
-      return std::type_identity<typename OperandsAfter<
-          // Compilers go on after the assertion, and a negative count would take all memory.
-          Fixed, Parameters, std::make_index_sequence<std::max(count, Fixed) - Fixed>>::type>();
-    } else {
-      static_assert(sectile::detail::always_false<F>,
-                    "a lambda that flash calls has typed parameters, it is not a generic one");
-    }
+template <std::size_t Fixed, class Parameters, class Indices> struct OperandsAfter;
+template <std::size_t Fixed, class Parameters, std::size_t... I>
+struct OperandsAfter<Fixed, Parameters, std::index_sequence<I...>> {
+  using type = Operands<std::tuple_element_t<Fixed + I, Parameters>...>;
+};
+template <std::size_t Fixed, class F> constexpr auto operandsOf() {
+  static_assert(std::is_empty_v<F> && std::is_default_constructible_v<F>,
+                "a lambda that flash calls captures nothing, because its kernel is compiled once: "
+                "pass what it needs as operands");
+  if constexpr (requires { &F::operator(); }) {
+    using Parameters = typename Signature<decltype(&F::operator())>::Parameters;
+    constexpr std::size_t count = std::tuple_size_v<Parameters>;
+    static_assert(count >= Fixed,
+                  "a lambda of flash::scores takes (Score, const At &, operands...), one of "
+                  "flash::where (const At &, operands...)");
+    return std::type_identity<typename OperandsAfter<
+        // Compilers go on after the assertion, and a negative count would take all memory.
+        Fixed, Parameters, std::make_index_sequence<std::max(count, Fixed) - Fixed>>::type>();
+  } else {
+    static_assert(sectile::detail::always_false<F>,
+                  "a lambda that flash calls has typed parameters, it is not a generic one");
   }
-  template <std::size_t Fixed, class F>
-  using OperandsOf = typename decltype(operandsOf<Fixed, F>())::type;
+}
+template <std::size_t Fixed, class F>
+using OperandsOf = typename decltype(operandsOf<Fixed, F>())::type;
 
 } // namespace detail
 
@@ -329,13 +307,10 @@ template <class F> struct Where {
   detail::OperandsOf<1, F> operands;
   Bool sees(const At &at) const { return operands.call(F{}, at); }
 };
-template <class F>
-SECTILE_STRUCT(Where<F>, operands)
 
 // What V sees, of which a table tells by blocks. Of each block the mask is true where some pair of
 // it is seen, and the element behind that where V::sees() is true of all of its pairs.
-template <Visible V>
-struct Listed {
+template <Visible V> struct Listed {
   V of;
   MaskBlocks some;
   Interval keysOf(const Sequence &sequence, const Int &query) const {
@@ -348,10 +323,7 @@ struct Listed {
   Bool touches(const Region &region) const { return some.touches(region); }
   Bool isWhole(const At &at) const { return some.isWhole(at) && some.isFull(at); }
 };
-template <Visible V>
-SECTILE_STRUCT(Listed<V>, of, some)
-template <class V>
-constexpr bool hasPairs<Listed<V>> = hasPairs<V>;
+template <class V> constexpr bool hasPairs<Listed<V>> = hasPairs<V>;
 
 // Blocks of keys or queries that a list has: a loop goes over these and no others.
 struct BlockList {
@@ -368,9 +340,7 @@ struct BlockLists {
   Int heads, blocks, length;
   BlockList of(const Int &batch, const Int &head, const Int &block) const;
 };
-SECTILE_STRUCT(BlockLists, lists, heads, blocks, length)
 struct NoLists {};
-SECTILE_STRUCT(NoLists)
 // What a launch takes for V.
 template <Visible V> using ListsOf = std::conditional_t<hasBlocks<V>, BlockLists, NoLists>;
 

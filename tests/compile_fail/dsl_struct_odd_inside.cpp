@@ -1,8 +1,9 @@
-// The fields of a struct within have names, too.
+// The fields of a struct within are traced values, too.
 // expect: a field of SECTILE_STRUCT is a Ptr, a View, an Int, a Tile<T> \(one number\) or a struct
 #include <sectile/language.h>
 struct Inner {
-  sectile::Int a, b;
+  sectile::Int a;
+  int b;
 };
 struct Outer {
   Inner inner;
