@@ -31,6 +31,7 @@ const std::map<std::string, unsigned> knownSpills = {
     {"attention sm_90a 256 128x64 overlapped bias mask softcap dropout", 4},
     {"attention_backward_kv gfx1100 128 16x64 bias mask softcap dropout", 31},
     {"attention_backward_kv gfx1100 256 16x16 bias mask softcap dropout", 387},
+    {"attention_backward_kv gfx1100 64 64x64", 3},
     {"attention_backward_kv gfx1100 64 64x64 bias mask softcap dropout", 229},
     {"attention_backward_kv sm_80 64 64x64 bias mask softcap dropout", 160},
     {"attention_backward_kv sm_90a 128 64x128 bias mask softcap dropout", 340},
