@@ -436,8 +436,10 @@ TEST(PagedDecodeErrors, SayWhatIsWrong) {
   EXPECT_THAT(refusalOf({"paged_decode", {}, {}, {}, "f16,k_cache=bf16"}), HasSubstr("dtype of q"));
   EXPECT_THAT(refusalOf({"paged_decode", {{"D", 32}, {"Dc", 32}}, {}, {}, "f16,k_cache=u8"}),
               HasSubstr("two numbers"));
-  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"window_left", "-2"}}}), HasSubstr("a distance"));
-  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"softcap", "-1"}}}), HasSubstr("negative"));
+  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"window_left", "-2"}}}),
+              HasSubstr("must be at least -1"));
+  EXPECT_THAT(refusalOf({"paged_decode", {}, {{"softcap", "-1"}}}),
+              HasSubstr("must be at least 0"));
 }
 
 } // namespace
