@@ -228,6 +228,26 @@ static void launchLoaded(const LoadedKernel &kernel, const runtime::StreamImpl &
   }
 }
 
+BoundLaunch KernelBase::keepPacked(const Grid &grid, const PackedLaunch &packed) const {
+  std::size_t words = 0;
+  for (const ArgSpec &spec : desc_.args)
+    words += static_cast<std::size_t>(flattenedCount(spec));
+  BoundLaunch bound{.kernel = this,
+                    .grid = grid,
+                    .words = {packed.words, packed.words + words},
+                    .owners = {packed.owners, packed.owners + desc_.args.size()},
+                    .config = nullptr,
+                    .configWords = {packed.configWords, packed.configWords + packed.configCount},
+                    .describeConfig = packed.describeConfig,
+                    .options = packed.options};
+  if (packed.configBytes > 0) {
+    const std::shared_ptr<std::byte[]> config(new std::byte[packed.configBytes]);
+    std::memcpy(config.get(), packed.config, packed.configBytes);
+    bound.config = std::shared_ptr<const void>(config, config.get());
+  }
+  return bound;
+}
+
 void KernelBase::launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
   if (isPreparing)
     prepareIn(stream, grid, packed);

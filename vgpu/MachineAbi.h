@@ -8,7 +8,7 @@ namespace sectile::vgpu {
 
 // Changes whenever this file does in a way that generated code sees, so that no cache mixes the
 // two.
-constexpr unsigned machineAbiVersion = 10;
+constexpr unsigned machineAbiVersion = 11;
 
 // Shared-memory pointers are offsets into the block's arena. The first byte of a kernel's shared
 // memory has this address: zero stays a null pointer, and a small negative index stays outside.
@@ -100,12 +100,14 @@ enum class Op : uint32_t {
   StMatrix,
   ReadLane,
   ReadFirstLane,
-  Permute,     // ds.permute: push to a lane
-  BackPermute, // ds.bpermute: pull from a lane
-  Swizzle,     // ds.swizzle
-  Dpp,         // update.dpp
-  LaneSwap,    // permlane{16,32}.swap
-  Wgmma,       // at which four warps meet
+  Permute,           // ds.permute: push to a lane
+  BackPermute,       // ds.bpermute: pull from a lane
+  Swizzle,           // ds.swizzle
+  Dpp,               // update.dpp
+  LaneSwap,          // permlane{16,32}.swap
+  PermuteInRow,      // permlane16
+  PermuteAcrossRows, // permlanex16
+  Wgmma,             // at which four warps meet
   WgmmaFence,
   WgmmaCommit,
   WgmmaWait,

@@ -17,7 +17,8 @@ constexpr uint64_t bit(unsigned lane) { return uint64_t(1) << lane; }
 // counter.
 static bool isOfWave(Op op) {
   return op == Op::ReadFirstLane || op == Op::ReadLane || op == Op::BackPermute ||
-         op == Op::Permute || op == Op::Swizzle || op == Op::Dpp || op == Op::LaneSwap;
+         op == Op::Permute || op == Op::Swizzle || op == Op::Dpp || op == Op::LaneSwap ||
+         op == Op::PermuteInRow || op == Op::PermuteAcrossRows;
 }
 
 void Block::meetWarp(Thread &thread, uint32_t site, Op op, uint32_t modifiers, uint64_t mask,

@@ -252,6 +252,15 @@ void swapRows(const WarpOp &op) {
   });
 }
 
+// permlane16 and permlanex16: (old, source, places in the row for lanes 0 to 7 of a row, for 8 to
+// 15, fetch inactive, bound control). They read from the own row or from the one beside it.
+void permuteRows(const WarpOp &op, unsigned otherRow) {
+  take(op, 1, [&](unsigned lane, const uint32_t *registers) {
+    const unsigned place = registers[lane & 8 ? 3 : 2] >> 4 * (lane & 7) & 15;
+    return Taken{int(((lane & ~15u) ^ otherRow) | place), registers[5] & 1 ? 0 : registers[0]};
+  });
+}
+
 } // namespace
 
 bool WarpOp::wholeWarp() const {
@@ -314,6 +323,12 @@ void runWarpOp(const WarpOp &op) {
     break;
   case Op::LaneSwap:
     swapRows(op);
+    break;
+  case Op::PermuteInRow:
+    permuteRows(op, 0);
+    break;
+  case Op::PermuteAcrossRows:
+    permuteRows(op, 16);
     break;
   case Op::Mma:
     runMma(op);

@@ -281,6 +281,8 @@ constexpr IntrinsicRule amd[] = {
     {"llvm.amdgcn.update.dpp.*", eachWord, word(Op::Dpp), 2},
     {"llvm.amdgcn.permlane32.swap", allLanes, word(Op::LaneSwap), 32},
     {"llvm.amdgcn.permlane16.swap", allLanes, word(Op::LaneSwap), 16},
+    {"llvm.amdgcn.permlane16.*", eachWord, word(Op::PermuteInRow), 2},
+    {"llvm.amdgcn.permlanex16.*", eachWord, word(Op::PermuteAcrossRows), 2},
     {"llvm.amdgcn.wave.barrier", allLanes, word(Op::WarpSync)},
 
     {"llvm.amdgcn.mfma.*", mfma},

@@ -16,10 +16,10 @@
 using namespace sectile;
 
 // Not all kernels have all options.
-static bool hasOption(const Invocation &call, const std::string &name) {
-  return call.options.values.contains(name);
+static bool hasOption(const Invocation &call, std::string_view name) {
+  return call.options.values.contains(std::string(name));
 }
-static std::int64_t windowOf(const Invocation &call, const std::string &name) {
+static std::int64_t windowOf(const Invocation &call, std::string_view name) {
   return hasOption(call, name) ? call.options.integer(name) : -1;
 }
 static double numberOf(const Invocation &call, const std::string &name) {
@@ -185,8 +185,8 @@ AttentionNumbers::AttentionNumbers(const Invocation &call)
 }
 
 AttentionConfig sectile::attentionConfig(const Use &use, const AttentionNumbers &numbers,
-                                         const std::string &prefix) {
-  auto field = [&](const char *name) { return use.field((prefix + name).c_str()); };
+                                         std::string_view prefix) {
+  auto field = [&](const char *name) { return use.field((std::string(prefix) + name).c_str()); };
   return {{.m = field("m"),
            .n = field("n"),
            .warps = field("warps"),
@@ -212,7 +212,7 @@ OptionFlags sectile::optionFlags(const Use &use, const AttentionNumbers &numbers
           .minDistance = numbers.minDistance > 0};
 }
 
-AnyTensor sectile::anyTensor(const Use &use, const std::string &name) {
+AnyTensor sectile::anyTensor(const Use &use, std::string_view name) {
   AnyTensor result;
   for_dtype<half, bfloat16, float>(use.call.dtype(name),
                                    [&]<class T>(T) { result = use.tensor<T, 4>(name); });
@@ -301,7 +301,7 @@ Grid sectile::headGrid(const Invocation &call, const flash::LoopConfig &config, 
   return Grid(config.heads, blocks, heads / config.heads * call.extent("B"));
 }
 
-bool sectile::takes(const Invocation &call, const std::string &name) {
+bool sectile::takes(const Invocation &call, std::string_view name) {
   const auto named = [&](const auto &x) { return x.name == name; };
   return (std::ranges::any_of(call.kernel->arguments, named) && call.has(name)) ||
          (std::ranges::any_of(call.kernel->options, named) && call.options.number(name) > 0);
@@ -313,7 +313,7 @@ bool sectile::allowsAnyOrder(const Invocation &call) {
 
 DType sectile::operandType(const Invocation &call) { return call.tensors.front().dtype; }
 
-std::int64_t sectile::extentOr0(const Invocation &call, const std::string &axis) {
-  const auto extent = call.extents.find(axis);
+std::int64_t sectile::extentOr0(const Invocation &call, std::string_view axis) {
+  const auto extent = call.extents.find(std::string(axis));
   return extent == call.extents.end() ? 0 : extent->second;
 }

@@ -67,7 +67,7 @@ using AttentionConfig = JoinedConfig<flash::LoopConfig, OptionFlags>;
 
 // With the fields prefix + "m", "n", "warps" and "stages" of the configuration.
 AttentionConfig attentionConfig(const Use &use, const AttentionNumbers &numbers,
-                                const std::string &prefix = "");
+                                std::string_view prefix = "");
 
 // The forward pass's. modified: scores are more than scaled products.
 AttentionConfig forwardConfig(const Use &use, const AttentionNumbers &numbers, bool modified);
@@ -80,7 +80,7 @@ Arguments<flash::Numbers> launchNumbers(const Use &use, const AttentionNumbers &
                                         std::int64_t group);
 
 // An argument of four axes, of whatever float type.
-AnyTensor anyTensor(const Use &use, const std::string &name);
+AnyTensor anyTensor(const Use &use, std::string_view name);
 
 // Tensors of a call that others may stand for.
 struct AttentionTensors {
@@ -167,10 +167,10 @@ Grid headGrid(const Invocation &call, const flash::LoopConfig &config, std::int6
 // Of q, by whatever name.
 DType operandType(const Invocation &call);
 // Of an axis that only optional inputs have.
-std::int64_t extentOr0(const Invocation &call, const std::string &axis);
+std::int64_t extentOr0(const Invocation &call, std::string_view axis);
 // Whether a call has this input, or a number above 0 for this option. Kernels of the family that
 // know no such thing take none.
-bool takes(const Invocation &call, const std::string &name);
+bool takes(const Invocation &call, std::string_view name);
 // Whether dq may be summed in any order, an option that not all kernels of the family have.
 bool allowsAnyOrder(const Invocation &call);
 

@@ -156,7 +156,7 @@ BoundKernel sectile::bindCall(const Invocation &call, const Placement &placed, c
   return bound;
 }
 
-std::int64_t Use::extent(const std::string &axis) const {
+std::int64_t Use::extent(std::string_view axis) const {
   return axis == "..." ? elementCount(call.leading) : call.extent(axis);
 }
 
@@ -198,8 +198,6 @@ detail::Memory Use::memory(std::size_t argument) const {
 std::uint64_t Use::address(std::size_t argument) const {
   return state.addresses.empty() ? memory(argument).address() : state.addresses[argument];
 }
-
-const Stream *Use::streamToLaunchIn() const { return state.stream; }
 
 // Throws Error where a description takes an argument for what it is not.
 static void requireType(const Invocation &call, std::size_t argument, DType dtype, std::size_t axes,
@@ -293,7 +291,13 @@ detail::Memory Use::allocate(std::size_t bytes, bool zero) {
   return memory;
 }
 
-void Use::keep(detail::BoundLaunch launch) { state.bound->launches.push_back(std::move(launch)); }
+void Use::launchOrKeep(const detail::KernelBase &kernel, const Grid &grid,
+                       const detail::PackedLaunch &packed) {
+  if (state.stream)
+    kernel.launchPacked(*state.stream, grid, packed);
+  else
+    state.bound->launches.push_back(kernel.keepPacked(grid, packed));
+}
 
 void Use::run(std::string_view kernel, const NamedTensors &inputs, const KernelOptions &options,
               NamedTensors outputs, const Config &chosen) {

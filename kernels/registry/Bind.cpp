@@ -16,7 +16,7 @@ template <class Specs> auto findSpec(const Specs &specs, std::string_view name) 
 template <class Specs> std::string namesOf(const Specs &specs) {
   std::string text;
   for (const auto &one : specs)
-    text += (text.empty() ? "" : ", ") + one.name;
+    (text += text.empty() ? "" : ", ") += one.name;
   return text.empty() ? "none" : text;
 }
 
@@ -50,12 +50,9 @@ void Binding::refuseNumber(std::string_view field, DType dtype,
   refuse(field, "is " + numberText(dtype) + ", but its value is " + kinds[value.index()]);
 }
 
-void Binding::refuseValue(std::string_view name, std::span<const std::string_view> fields) const {
-  std::string known;
-  for (const std::string_view field : fields)
-    (known += known.empty() ? "" : ", ") += field;
+void Binding::refuseValue(std::string_view name, std::span<const detail::FieldSpec> fields) const {
   throw Error(use.call.kernel->name + ": the kernel " + std::string(kernel) + " has no field '" +
-              std::string(name) + "' to set; its fields are " + known);
+              std::string(name) + "' to set; its fields are " + namesOf(fields));
 }
 
 const FieldValue *Binding::given(std::string_view field) const {
@@ -63,7 +60,8 @@ const FieldValue *Binding::given(std::string_view field) const {
   return value == values.end() ? nullptr : &*value;
 }
 
-const void *Binding::givenTensor(std::string_view field, DType dtype, int rank) const {
+const detail::FieldTensor *Binding::givenTensor(std::string_view field, DType dtype,
+                                                int rank) const {
   const FieldValue *value = given(field);
   if (!value)
     return nullptr;
@@ -73,7 +71,7 @@ const void *Binding::givenTensor(std::string_view field, DType dtype, int rank) 
   if (tensor->dtype != dtype || tensor->rank != rank)
     refuse(field, "is " + tensorText(dtype, rank) + ", but is set to a tensor of " +
                       tensorText(tensor->dtype, tensor->rank));
-  return tensor->tensor;
+  return tensor;
 }
 
 std::size_t Binding::layOut(std::string_view field, DType dtype, std::span<std::int64_t> extents,
@@ -144,6 +142,67 @@ detail::FieldNumber Binding::number(std::string_view field, DType dtype) const {
                     namesOf(call.kernel->options) + ", the axes " + (axes.empty() ? "none" : axes));
 }
 
-std::uint64_t Binding::address(std::size_t argument) const { return use.address(argument); }
+void Binding::bindTensor(const detail::FieldSpec &field, std::uint64_t *words,
+                         detail::Owner *owner) const {
+  const auto &[name, spec] = field;
+  const bool isView = spec.kind == detail::ArgKind::view;
+  const int rank = isView ? spec.rank : 1;
+  std::array<std::uint64_t, 3> ofPointer{};
+  std::uint64_t *const all = isView ? words : ofPointer.data();
+  if (const detail::FieldTensor *tensor = givenTensor(name, spec.dtype, rank)) {
+    tensor->pack(tensor->tensor, all, owner);
+  } else {
+    const auto count = static_cast<std::size_t>(rank);
+    const std::span lengths(reinterpret_cast<std::int64_t *>(all + 1), 2 * count);
+    std::ranges::fill(lengths, 0);
+    const std::size_t argument =
+        layOut(name, spec.dtype, lengths.first(count), lengths.last(count));
+    all[0] = use.address(argument);
+    *owner = use.memory(argument);
+  }
+  if (isView)
+    return;
+  words[0] = all[0];
+  if (const auto extent = static_cast<std::int64_t>(all[1]),
+      stride = static_cast<std::int64_t>(all[2]);
+      stride != 1 && extent > 1)
+    detail::throwNotDense(stride);
+}
 
-detail::Memory Binding::memory(std::size_t argument) const { return use.memory(argument); }
+std::uint64_t Binding::bindNumber(const detail::FieldSpec &field) const {
+  const auto &[name, spec] = field;
+  const detail::FieldNumber given = number(name, spec.dtype);
+  return std::visit(
+      [&](auto value) -> std::uint64_t {
+        using V = decltype(value);
+        std::optional<std::uint64_t> word;
+        const auto pack = [&]<class T>(T) {
+          if constexpr (std::same_as<V, bool> ? std::same_as<T, bool>
+                        : std::integral<V>    ? !std::same_as<T, bool>
+                                              : !std::integral<T>)
+            detail::Argument<Tile<T>>(value).pack(&word.emplace());
+        };
+        for_dtype<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                  std::uint16_t, std::uint32_t, std::uint64_t, half, bfloat16, float, double,
+                  float8_e4m3, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e4m3b11fnuz>(
+            spec.dtype, pack);
+        if (!word)
+          refuseNumber(name, spec.dtype, given);
+        return *word;
+      },
+      given);
+}
+
+void Binding::bind(std::span<const detail::FieldSpec> fields, std::uint64_t *words,
+                   detail::Owner *owners) const {
+  for (const FieldValue &value : values)
+    if (findSpec(fields, value.name) == fields.end())
+      refuseValue(value.name, fields);
+  for (const detail::FieldSpec &field : fields) {
+    if (field.spec.kind == detail::ArgKind::view || field.spec.kind == detail::ArgKind::pointer)
+      bindTensor(field, words, owners++);
+    else
+      *words = bindNumber(field), ++owners;
+    words += detail::flattenedCount(field.spec);
+  }
+}

@@ -236,14 +236,19 @@ std::vector<std::size_t> Invocation::stored_axes(std::size_t argument) const {
   return places;
 }
 
-std::int64_t OptionValues::integer(const std::string &name) const {
-  return std::stoll(values.at(name));
+std::int64_t Invocation::extent(std::string_view axis) const {
+  return extents.at(std::string(axis));
 }
 
-std::uint64_t OptionValues::seed(const std::string &name) const {
-  return std::stoull(values.at(name));
+const std::string &OptionValues::choice(std::string_view name) const {
+  return values.at(std::string(name));
 }
 
-double OptionValues::number(const std::string &name) const {
-  return runtime::numberIn(values.at(name)).value();
+bool OptionValues::given(std::string_view name) const { return !choice(name).empty(); }
+bool OptionValues::flag(std::string_view name) const { return choice(name) == "true"; }
+std::int64_t OptionValues::integer(std::string_view name) const { return std::stoll(choice(name)); }
+std::uint64_t OptionValues::seed(std::string_view name) const { return std::stoull(choice(name)); }
+
+double OptionValues::number(std::string_view name) const {
+  return runtime::numberIn(choice(name)).value();
 }

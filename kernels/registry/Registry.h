@@ -58,19 +58,18 @@ std::int64_t warpSize(const std::string &target);
 std::int64_t multiprocessors(const std::string &target); // 1 where it is not known
 
 // Throws InputError of the call's kernel, which says these: texts and integers.
-[[noreturn]] void refuse(const Invocation &call, const std::string &what);
+struct RefusalPart {
+  explicit RefusalPart(std::integral auto number) : number(number) {}
+  explicit RefusalPart(std::string_view text) : text(text) {}
+  std::optional<std::string_view> text;
+  std::int64_t number = 0; // without a text
+};
+[[noreturn]] void refuse(const Invocation &call, std::string_view what);
+[[noreturn]] void refuse(const Invocation &call, std::initializer_list<RefusalPart> parts);
 template <class... Parts>
   requires(sizeof...(Parts) > 1)
 [[noreturn]] void refuse(const Invocation &call, const Parts &...parts) {
-  std::string what;
-  const auto add = [&](const auto &part) {
-    if constexpr (std::convertible_to<decltype(part), std::string_view>)
-      what += part;
-    else
-      what += std::to_string(part);
-  };
-  (add(parts), ...);
-  refuse(call, what);
+  refuse(call, {RefusalPart(parts)...});
 }
 
 std::optional<DType> parseDType(std::string_view name);

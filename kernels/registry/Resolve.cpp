@@ -13,8 +13,15 @@
 
 namespace sectile {
 
-void refuse(const Invocation &call, const std::string &what) {
-  throw InputError(call.kernel->name + ": " + what);
+void refuse(const Invocation &call, std::string_view what) {
+  throw InputError(call.kernel->name + ": " + std::string(what));
+}
+
+void refuse(const Invocation &call, std::initializer_list<RefusalPart> parts) {
+  std::string what;
+  for (const RefusalPart &part : parts)
+    what += part.text ? std::string(*part.text) : std::to_string(part.number);
+  refuse(call, what);
 }
 
 namespace {

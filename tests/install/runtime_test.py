@@ -42,7 +42,7 @@ soname = re.search(r"\(SONAME\).*\[(.*)\]", output("readelf", "-d", runtime))[1]
 # So much host code for each kernel: more kernels may take more, and a kernel no more than before.
 with open(os.path.join(os.path.dirname(__file__), "../../docs/kernels.md")) as page:
     count = int(re.search(r"The library has (\d+) kernels", page.read())[1])
-check(kernels, SYSTEM | {soname}, 31_500 * count, names(runtime, "--defined-only"))
+check(kernels, SYSTEM | {soname}, 24_000 * count, names(runtime, "--defined-only"))
 check(virtual, SYSTEM | {soname}, 600_000, names(runtime, "--defined-only"))
 assert names(virtual, "--defined-only") == {"sectile_open_virtual_device"}, names(virtual, "--defined-only")
 # What libsectile_kernels exports is a part of what libsectile does (exports_test.py looks at that): calls of kernels, and no tracing.

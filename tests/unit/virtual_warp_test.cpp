@@ -247,6 +247,23 @@ TEST(Amd, DataParallelMoves) {
   EXPECT_EQ(dpp("322", false)[20], 115); // row_bcast:15
 }
 
+TEST(Amd, PermutationsOfRows) {
+  const auto permute = [](const char *name, const char *lanes) {
+    return runLanes(laneKernel(std::string("  %r = call i32 @llvm.amdgcn.") + name +
+                                   ".i32(i32 -7, i32 %v, i32 " + lanes + ", i1 false, i1 false)\n",
+                               true),
+                    counting());
+  };
+  const std::vector<int> same = permute("permlane16", "1985229328, i32 -19088744");
+  EXPECT_EQ(same[3], 103);
+  EXPECT_EQ(same[30], 130);
+  const std::vector<int> beside = permute("permlanex16", "1985229328, i32 -19088744");
+  EXPECT_EQ(beside[3], 119);
+  EXPECT_EQ(beside[30], 114);
+  EXPECT_EQ(permute("permlane16", "2, i32 16")[0], 102);
+  EXPECT_EQ(permute("permlanex16", "2, i32 16")[25], 101);
+}
+
 TEST(Amd, SizesOfTheLaunch) {
   std::string text = laneKernel(R"(
   %d = call ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()

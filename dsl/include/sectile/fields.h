@@ -203,7 +203,7 @@ struct FieldsAt<Struct, PlacesOfFields<std::index_sequence<I...>, Values...>> {
     return To{make(std::type_identity<Values>(), names[I])...};
   }
   // call(std::type_identity<type>(), name) for each
-  template <class Call> static void eachType([[maybe_unused]] Call &&call) {
+  template <class Call> static constexpr void eachType([[maybe_unused]] Call &&call) {
     (call(std::type_identity<Values>(), names[I]), ...);
   }
   // call(name, field) for each

@@ -15,6 +15,8 @@ struct FieldTensor {
   const void *tensor; // a Tensor of this type and rank
   DType dtype;
   int rank;
+  // Its words as a view, and its owner.
+  void (*pack)(const void *tensor, std::uint64_t *words, Owner *owner);
 };
 } // namespace detail
 
@@ -36,7 +38,14 @@ public:
   // The tensor must live until the launch.
   template <Element T, int N>
   FieldValue(std::string_view name, const Tensor<T, N> &tensor)
-      : name(name), value(detail::FieldTensor{&tensor, dtype_of<T>, N}) {}
+      : name(name),
+        value(detail::FieldTensor{
+            &tensor, dtype_of<T>, N,
+            [](const void *tensor, std::uint64_t *words, detail::Owner *owner) {
+              const detail::Argument<View<T, N>> view(*static_cast<const Tensor<T, N> *>(tensor));
+              view.pack(words);
+              view.own(owner);
+            }}) {}
 
   std::string_view name;
   std::variant<detail::FieldNumber, detail::FieldTensor> value;
@@ -49,80 +58,52 @@ template <class Kernel>
 concept NamedKernel =
     Kernel::parameters == 1 && KernelStruct<typename Kernel::template Parameter<0>>;
 
+// A field that is no struct.
+struct FieldSpec {
+  std::string_view name;
+  ArgSpec spec;
+};
+// Of a struct within, which has no name of its own, its fields.
+template <KernelStruct Struct> constexpr auto fieldSpecs() {
+  std::array<FieldSpec, specsOf<Struct>().size()> specs{};
+  auto *to = specs.data();
+  Fields<Struct>::eachType([&]<class F>(std::type_identity<F>, std::string_view name) {
+    if constexpr (KernelStruct<F>)
+      for (const FieldSpec &within : fieldSpecs<F>())
+        *to++ = within;
+    else
+      *to++ = {name, Parameter<F>::spec};
+  });
+  return specs;
+}
+
 // One launch's fields. The functions throw Error for a field that nothing fits.
 class Binding {
 public:
   Binding(const Use &use, std::string_view kernel, std::span<const FieldValue> values)
       : use(use), kernel(kernel), values(values) {}
 
-  template <KernelStruct Struct> Arguments<Struct> all() {
-    for (const FieldValue &value : values)
-      if (std::vector<std::string_view> names = fieldsOf<Struct>();
-          std::find(names.begin(), names.end(), value.name) == names.end())
-        refuseValue(value.name, names);
-    return bind<Struct>("");
+  template <KernelStruct Struct> Arguments<Struct> all() const {
+    static constexpr auto specs = fieldSpecs<Struct>();
+    return {ByName(), [&](std::uint64_t *words, Owner *owners) { bind(specs, words, owners); }};
   }
 
 private:
-  template <KernelStruct Struct> static std::vector<std::string_view> fieldsOf() {
-    std::vector<std::string_view> names;
-    Fields<Struct>::eachType([&]<class F>(std::type_identity<F>, std::string_view name) {
-      if constexpr (KernelStruct<F>)
-        for (const std::string_view within : fieldsOf<F>())
-          names.push_back(within);
-      else
-        names.push_back(name);
-    });
-    return names;
-  }
-
-  // A struct within has no name of its own: its fields have.
-  template <KernelStruct Struct> Arguments<Struct> bind(std::string_view) const {
-    return Fields<Struct>::template build<Arguments<Struct>>(
-        [&]<class F>(std::type_identity<F>, std::string_view name) { return bind<F>(name); });
-  }
-  template <class F>
-    requires(!KernelStruct<F>)
-  Argument<F> bind(std::string_view field) const {
-    static constexpr ArgSpec type = Parameter<F>::spec;
-    if constexpr (type.kind == ArgKind::view || type.kind == ArgKind::pointer) {
-      constexpr int rank = type.kind == ArgKind::view ? type.rank : 1;
-      using T = typename F::value_type;
-      if (const void *given = givenTensor(field, type.dtype, rank))
-        return *static_cast<const Tensor<T, rank> *>(given);
-      std::array<std::int64_t, rank> extents{}, strides{};
-      const std::size_t argument = layOut(field, type.dtype, extents, strides);
-      return Tensor<T, rank>(reinterpret_cast<T *>(address(argument)), extents, strides,
-                             memory(argument));
-    } else {
-      return std::visit(
-          [&](auto value) -> Argument<F> {
-            using V = decltype(value);
-            if constexpr (std::same_as<V, bool> ? type.dtype == DType::boolean
-                          : std::integral<V>    ? type.dtype != DType::boolean
-                                                : is_floating(type.dtype))
-              return value;
-            else
-              refuseNumber(field, type.dtype, value);
-          },
-          number(field, type.dtype));
-    }
-  }
-
+  // Writes every field's words and owner.
+  void bind(std::span<const FieldSpec> fields, std::uint64_t *words, Owner *owners) const;
+  void bindTensor(const FieldSpec &field, std::uint64_t *words, Owner *owner) const;
+  std::uint64_t bindNumber(const FieldSpec &field) const;
   const FieldValue *given(std::string_view field) const;
   // Null: there is none.
-  const void *givenTensor(std::string_view field, DType dtype, int rank) const;
+  const FieldTensor *givenTensor(std::string_view field, DType dtype, int rank) const;
   // The argument of that name, and how it lies as a view of that many axes.
   std::size_t layOut(std::string_view field, DType dtype, std::span<std::int64_t> extents,
                      std::span<std::int64_t> strides) const;
   FieldNumber number(std::string_view field, DType dtype) const;
-  std::uint64_t address(std::size_t argument) const;
-  Memory memory(std::size_t argument) const;
   [[noreturn]] void refuse(std::string_view field, const std::string &what) const;
   [[noreturn]] void refuseNumber(std::string_view field, DType dtype,
                                  const FieldNumber &value) const;
-  [[noreturn]] void refuseValue(std::string_view name,
-                                std::span<const std::string_view> fields) const;
+  [[noreturn]] void refuseValue(std::string_view name, std::span<const FieldSpec> fields) const;
 
   const Use &use;
   std::string_view kernel;

@@ -141,12 +141,12 @@ using ConfigValues = std::map<std::string, std::int64_t>;
 // std::out_of_range for an option that the kernel does not have.
 class OptionValues {
 public:
-  bool given(const std::string &name) const { return !values.at(name).empty(); }
-  bool flag(const std::string &name) const { return values.at(name) == "true"; }
-  double number(const std::string &name) const;
-  std::int64_t integer(const std::string &name) const;
-  std::uint64_t seed(const std::string &name) const; // -1 gives 2^64 - 1
-  const std::string &choice(const std::string &name) const { return values.at(name); }
+  bool given(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  double number(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::uint64_t seed(std::string_view name) const; // -1 gives 2^64 - 1
+  const std::string &choice(std::string_view name) const;
 
   std::map<std::string, std::string> values; // for every option; flags are "true" or "false"
 };
@@ -273,7 +273,7 @@ struct Invocation {
   Shape leading; // what "..." stands for
   OptionValues options;
 
-  std::int64_t extent(const std::string &axis) const { return extents.at(axis); }
+  std::int64_t extent(std::string_view axis) const; // throws std::out_of_range if none is named so
   // By an argument's name.
   std::size_t index(std::string_view argument) const;
   const TensorType &tensor(std::string_view argument) const { return tensors[index(argument)]; }

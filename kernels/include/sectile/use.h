@@ -49,7 +49,7 @@ public:
   }
   bool has(std::string_view argument) const { return call.has(argument); }
   // The extent of an axis; of "...", the product of the extents that it stands for.
-  std::int64_t extent(const std::string &axis) const;
+  std::int64_t extent(std::string_view axis) const;
 
   // An argument, with its axes in the order of the specification. If the caller left it out, it has
   // no extent and no memory. This and the next two throw Error if the elements are not T, or the
@@ -146,12 +146,11 @@ private:
   }
   template <class Kernel, class... Arguments>
   void launch(const Kernel &kernel, Grid grid, const Arguments &...arguments) {
-    constexpr LaunchOptions options{.dependent = true};
-    if (const Stream *stream = streamToLaunchIn())
-      kernel.launch(*stream, grid, arguments..., options);
-    else
-      keep(kernel.bind(grid, arguments..., options));
+    kernel.packed(arguments..., LaunchOptions{.dependent = true},
+                  [&](const detail::PackedLaunch &packed) { launchOrKeep(kernel, grid, packed); });
   }
+  void launchOrKeep(const detail::KernelBase &kernel, const Grid &grid,
+                    const detail::PackedLaunch &packed);
 
   // A number as a field holds it. Throws InputError if it does not fit.
   template <class V> V held(std::string_view field, std::int64_t number) const {
@@ -175,8 +174,6 @@ private:
                      std::int64_t *extents, std::int64_t *strides) const;
   std::size_t placeOfDots(std::size_t argument) const;
   detail::Memory allocate(std::size_t bytes, bool zero);
-  const Stream *streamToLaunchIn() const; // null: launches are kept
-  void keep(detail::BoundLaunch launch);
 
   template <Element T, int N>
   Tensor<T, N> dense(const std::array<std::int64_t, N> &extents, bool zero) {

@@ -233,9 +233,16 @@ template <class T> class Argument<Varying<T>> : public Argument<T> {
   using Argument<T>::Argument;
 };
 
+// For a StructArgument whose fields something else knows by their names.
+struct ByName {};
+
 template <class Struct, class Types> class StructArgument;
 template <class Struct, class... Fields> class StructArgument<Struct, std::tuple<Fields...>> {
 public:
+  // fill(words, owners) writes what all fields' pack() and own() would.
+  template <class Fill> StructArgument(ByName, const Fill &fill) {
+    fill(words_.data(), owners_.data());
+  }
   StructArgument(const Argument<Fields> &...fields) {
     [[maybe_unused]] std::uint64_t *words = words_.data();
     [[maybe_unused]] Owner *owners = owners_.data();

@@ -70,6 +70,7 @@ struct PackedLaunch {
   std::size_t configCount;
   std::string (*describeConfig)(const void *config);
   LaunchOptions options;
+  std::size_t configBytes = 0;
 };
 
 class KernelBase;
@@ -104,6 +105,12 @@ public:
   std::string_view name() const { return desc_.name; }
   std::span<const ArgSpec> arguments() const { return desc_.args; }
   const LaunchOptions &options() const { return options_; }
+
+  // For a caller that launches now or keeps it for later: one or the other of what packed() gives.
+  void launchPacked(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const {
+    launch(stream, grid, packed);
+  }
+  BoundLaunch keepPacked(const Grid &grid, const PackedLaunch &packed) const;
 
 protected:
   void launch(const Stream &stream, const Grid &grid, const PackedLaunch &packed) const;
@@ -262,17 +269,28 @@ public:
                    LaunchOptions options = {}) const
     requires(Signature::has_config)
   {
-    return pack(config, options, arguments..., [&](const PackedLaunch &packed) {
-      BoundLaunch bound = keep(grid, packed);
-      bound.config = std::make_shared<const Config>(config);
-      return bound;
-    });
+    return pack(config, options, arguments...,
+                [&](const PackedLaunch &packed) { return keepPacked(grid, packed); });
   }
   BoundLaunch bind(Grid grid, const Arg<I> &...arguments, LaunchOptions options = {}) const
     requires(!Signature::has_config)
   {
     return pack({}, options, arguments...,
-                [&](const PackedLaunch &packed) { return keep(grid, packed); });
+                [&](const PackedLaunch &packed) { return keepPacked(grid, packed); });
+  }
+  // take(const PackedLaunch &) with what launch() launches.
+  template <class Take>
+  auto packed(const Arg<I> &...arguments, const Config &config, LaunchOptions options,
+              Take &&take) const
+    requires(Signature::has_config)
+  {
+    return pack(config, options, arguments..., take);
+  }
+  template <class Take>
+  auto packed(const Arg<I> &...arguments, LaunchOptions options, Take &&take) const
+    requires(!Signature::has_config)
+  {
+    return pack({}, options, arguments..., take);
   }
 
   // A launch that says nothing of its arguments, for BundleContents::add().
@@ -281,11 +299,8 @@ public:
   {
     const std::vector<std::uint64_t> none(words);
     const std::vector<Owner> owners(Signature::args.size());
-    return packWords(none.data(), owners.data(), config, options, [&](const PackedLaunch &packed) {
-      BoundLaunch bound = keep({}, packed);
-      bound.config = std::make_shared<const Config>(config);
-      return bound;
-    });
+    return packWords(none.data(), owners.data(), config, options,
+                     [&](const PackedLaunch &packed) { return keepPacked({}, packed); });
   }
   BoundLaunch bind_any(LaunchOptions options = {}) const
     requires(!Signature::has_config)
@@ -293,24 +308,13 @@ public:
     const std::vector<std::uint64_t> none(words);
     const std::vector<Owner> owners(Signature::args.size());
     return packWords(none.data(), owners.data(), {}, options,
-                     [&](const PackedLaunch &packed) { return keep({}, packed); });
+                     [&](const PackedLaunch &packed) { return keepPacked({}, packed); });
   }
 
 protected:
   using KernelBase::KernelBase;
 
 private:
-  BoundLaunch keep(Grid grid, const PackedLaunch &packed) const {
-    return {this,
-            grid,
-            {packed.words, packed.words + words},
-            {packed.owners, packed.owners + Signature::args.size()},
-            nullptr,
-            {packed.configWords, packed.configWords + packed.configCount},
-            packed.describeConfig,
-            packed.options};
-  }
-
   static constexpr std::size_t words = Signature::first.back();
   static_assert(words <= maxArguments, "a kernel with more arguments than a device can be given");
 
@@ -342,6 +346,9 @@ private:
         if (!options.min_programs)
           packed.options.min_programs = static_cast<unsigned>(config.min_programs);
       static_assert(configWords<Config> <= maxConfigFields, "a configuration of too many fields");
+      static_assert(std::is_trivially_copyable_v<Config> &&
+                    alignof(Config) <= alignof(std::max_align_t));
+      packed.configBytes = sizeof(Config);
       std::uint64_t fields[configWords<Config>];
       packConfig(config, fields);
       packed.configWords = fields;

@@ -1,14 +1,18 @@
 // Assertions and prints: one thread writes, an assertion ends the program, a print's place goes to all threads.
-// RUN: sectile-opt --emit-assembly %s | FileCheck %s
+// RUN: sectile-opt --emit-assembly %s | FileCheck %s --check-prefixes=CHECK,BRANCH%{llvm}
 // RUN: sed 's/sm_80/gfx942/' %s > %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=AMD
 // RUN: sectile-opt --emit-llvm %s | FileCheck %s --check-prefix=LLVM
 
 // CHECK-LABEL: .entry check
 // CHECK-NOT: bar.sync
 // CHECK: setp.lt.s32 %p[[HOLDS:[0-9]+]], %r{{[0-9]+}}, 7;
-// CHECK: @{{!?}}%p[[HOLDS]] bra
+// BRANCH22: @%p[[HOLDS]] bra [[HELD:.+]];
+// BRANCH22-NEXT: bra.uni [[FAILED:.+]];
+// BRANCH22-NEXT: {{^}}[[HELD]]:
+// BRANCH23: @!%p[[HOLDS]] bra [[FAILED:.+]];
 // CHECK: @%p{{[0-9]+}} st.global.b32
 // CHECK: ret;
+// CHECK: {{^}}[[FAILED]]:
 // CHECK: atom.relaxed.gpu.global.add.u64
 
 // AMD-LABEL: check:

@@ -20,6 +20,7 @@
 // PTX: .reqntid 128
 // An operation that changes nothing keeps ptxas from taking the index for a register to read again.
 // PTX: mov.u32 index, %tid.x;
+// PTX-NOT: {{^[[:space:]]+[a-z@]}}
 // PTX: and.b32 %r{{[0-9]+}}, index, 1023;
 // PTX: .loc
 // PTX-COUNT-4: @%p{{[0-9]+}} ld.global.v4.b32
