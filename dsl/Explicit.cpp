@@ -51,6 +51,8 @@ Ring::Ring(const Extent &depth, std::span<const SlotShape> tiles) {
   channel_ = trace.wrap(tile::ChannelOp::create(
       trace.builder, loc, tile::ChannelType::get(trace.builder.getContext(), depth.number, types)));
   oldest_ = trace.wrap(constantOf(trace, loc, trace.builder.getI32Type(), 0));
+  if (trace.functions)
+    trace.functions->hasChannels = true;
 }
 
 Value Ring::use(int later, Location where) const {

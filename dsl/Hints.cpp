@@ -22,6 +22,11 @@ void assume(bool condition, Location where) {
     fail(where, "sc::assume: the condition is false already while tracing");
 }
 
+void trustHostVariables(Location where) {
+  if (TracedFunctions *functions = Trace::current(where).functions)
+    functions->isNotJudged = true;
+}
+
 Value promise(Promise what, const Value &x, std::initializer_list<Extent> numbers, Location where) {
   static constexpr StringRef names[] = {"sc::multiple_of", "sc::contiguous", "sc::constant"};
   StringRef name = names[static_cast<int>(what)];

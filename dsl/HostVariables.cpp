@@ -7,7 +7,9 @@
 // would do the same with real loops and branches, so a body that changes nothing but traced values
 // passes.
 //
-// A kernel whose operations differ is not judged: the host may draw them at random, as fuzzers do.
+// A kernel whose operations the host draws at random would not pass: it says so, by
+// trust_host_variables(). Nor would one whose channels have other uses in flight in each iteration;
+// the check of channels tells more of that, so other operations are not judged beside channels.
 #include "dsl/SameCode.h"
 #include "dsl/Trace.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,8 +21,8 @@ namespace sectile::detail {
 void noteTraces(Trace &trace, bool isSame, const SameCode &compared, Location where,
                 StringRef what) {
   TracedFunctions &functions = *trace.functions;
-  functions.isNotJudged |= !isSame;
-  if (isSame && compared.otherNumbers && !functions.hostVariable)
+  functions.isNotJudged |= !isSame && functions.hasChannels;
+  if ((!isSame || compared.otherNumbers) && !functions.hostVariable)
     functions.hostVariable.emplace(
         where.file_name(), where.line(),
         "the body of " + what.str() +
@@ -41,20 +43,25 @@ static func::FuncOp kernelOf(ModuleOp module) {
                         [](func::FuncOp function) { return !function.isPrivate(); });
 }
 
-/// Throws at the first operation of other numbers or values, unless the kernel is not judged.
+/// Throws at the first operation that differs.
 static void compareKernels(const TracedFunctions &functions, ModuleOp traced, ModuleOp other,
                            Location where, const Twine &message) {
-  if (!functions.isNotJudged && functions.otherVariables)
-    throw *functions.otherVariables;
-  SameCode same;
-  if (functions.isNotJudged || !same.compare(kernelOf(traced).getBody(), kernelOf(other).getBody()))
+  if (functions.isNotJudged)
     return;
+  if (functions.otherVariables)
+    throw *functions.otherVariables;
   if (functions.hostVariable)
     throw *functions.hostVariable;
-  Operation *culprit = same.otherNumbers ? same.otherNumbers : same.otherOperands;
-  if (!culprit)
+  SameCode same;
+  const bool isSame = same.compare(kernelOf(traced).getBody(), kernelOf(other).getBody());
+  if (!isSame && functions.hasChannels)
     return;
-  if (auto line = culprit->getLoc()->findInstanceOf<FileLineColLoc>())
+  Operation *culprit = same.otherNumbers    ? same.otherNumbers
+                       : same.otherOperands ? same.otherOperands
+                                            : same.otherOperation;
+  if (isSame && !culprit)
+    return;
+  if (auto line = culprit ? culprit->getLoc()->findInstanceOf<FileLineColLoc>() : FileLineColLoc())
     throw CompileError(line.getFilename().str(), line.getLine(), message.str());
   fail(where, message);
 }

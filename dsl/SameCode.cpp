@@ -29,7 +29,7 @@ static DictionaryAttr meaningOf(Operation &op) {
   return attributes.getDictionary(op.getContext());
 }
 
-bool SameCode::compare(Operation &a, Operation &b) {
+bool SameCode::isAlike(Operation &a, Operation &b) {
   if (a.getName() != b.getName() || a.getNumOperands() != b.getNumOperands() ||
       !sameButForExtents(a.getResultTypes(), b.getResultTypes()))
     return false;
@@ -41,6 +41,14 @@ bool SameCode::compare(Operation &a, Operation &b) {
     otherValues = true;
     if (!otherOperands)
       otherOperands = &b;
+  }
+  return true;
+}
+
+bool SameCode::compare(Operation &a, Operation &b) {
+  if (!isAlike(a, b)) {
+    otherOperation = &b;
+    return false;
   }
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
     map[left] = right;
@@ -73,7 +81,9 @@ bool SameCode::compare(Block &a, Block &b) {
   for (; at != a.end() && other != b.end(); ++at, ++other)
     if (!compare(*at, *other))
       return false;
-  return at == a.end() && other == b.end();
+  if (at != a.end() || other != b.end())
+    otherOperation = at != a.end() ? &*at : &*other;
+  return !otherOperation;
 }
 
 bool SameCode::compare(Region &a, Region &b) {

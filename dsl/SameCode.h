@@ -22,20 +22,21 @@ public:
   bool compare(mlir::Block &a, mlir::Block &b);
   /// The values of variables after code that has been compared; none where one has none.
   bool compare(llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b);
-  /// The first operation of the second one that has other numbers than its counterpart, and the
-  /// first that uses other values.
-  mlir::Operation *otherNumbers = nullptr, *otherOperands = nullptr;
+  /// The first operation of the second one that has other numbers than its counterpart, the first
+  /// that uses other values, and the one from which on operations differ.
+  mlir::Operation *otherNumbers = nullptr, *otherOperands = nullptr, *otherOperation = nullptr;
   bool otherValues = false; ///< are used or given
 
 private:
   bool compare(mlir::Operation &a, mlir::Operation &b);
+  /// Whether it is the same kind of operation, of values of the same kinds.
+  bool isAlike(mlir::Operation &a, mlir::Operation &b);
   bool isSame(mlir::Value a, mlir::Value b) const;
   llvm::DenseMap<mlir::Value, mlir::Value> map;
 };
 
-/// Notes what traces of one body have shown: code that is the same but for its numbers or values
-/// comes of a variable of the host that the body changes. Where operations differ, too, the host
-/// may as well draw kernels at random; that is not judged.
+/// Notes what traces of one body have shown: a body that builds other code when it is traced again
+/// depends on a variable of the host that it changes.
 void noteTraces(Trace &trace, bool isSame, const SameCode &compared, Location where,
                 llvm::StringRef what);
 

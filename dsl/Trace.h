@@ -72,7 +72,8 @@ struct TracedFunctions {
   std::optional<CompileError> hostVariable;
   /// The same of one that used other values: what follows then uses others, and may be folded.
   std::optional<CompileError> otherVariables;
-  bool isNotJudged = false;
+  bool isNotJudged = false; ///< trust_host_variables(), or other operations beside channels
+  bool hasChannels = false; ///< a Ring counts on the host what is in flight
 };
 
 /// trace() into functions that are given, not verified.

@@ -11,6 +11,7 @@ enum class Promise : std::uint8_t { multiple, contiguous, constant };
 Value promise(Promise what, const Value &x, std::initializer_list<Extent> numbers, Location where);
 void assume(const Value &condition, Location where);
 void assume(bool condition, Location where);
+void trustHostVariables(Location where);
 
 template <class T> constexpr bool canPromise = false;
 template <class T> constexpr bool canPromise<Tile<T>> = isInteger(kindOf<T>());
@@ -32,6 +33,14 @@ template <class B>
   requires std::same_as<B, bool>
 void assume(B condition, detail::Location where = detail::Location::current()) {
   detail::assume(condition, where);
+}
+
+// Says that variables of the host may decide which operations the bodies of this kernel's loops and
+// branches have, as where a fuzzer draws them: each body is taken as it is traced first. Without it
+// a body that builds other operations when it is traced again is a CompileError, because C++ runs
+// it once, however often the loop runs. Stands before the first loop.
+inline void trust_host_variables(detail::Location where = detail::Location::current()) {
+  detail::trustHostVariables(where);
 }
 
 // The same value with a promise about it, one number per axis (one for a number):

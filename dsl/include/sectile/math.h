@@ -173,9 +173,10 @@ template <std::integral A, std::integral B> constexpr std::common_type_t<A, B> c
   using I = std::common_type_t<A, B>;
   return static_cast<I>(a) / static_cast<I>(b) + (static_cast<I>(a) % static_cast<I>(b) != 0);
 }
+// Compilers before clang 21 form the type before they look at the constraint, of two numbers, too.
 template <class A, class B>
   requires detail::SomeTile<A, B>
-detail::Result<A, B> cdiv(const A &a, const B &b,
+detail::Choice<A, B> cdiv(const A &a, const B &b,
                           detail::Location where = detail::Location::current()) {
   using R = detail::Result<A, B>;
   return R(detail::ceilDiv(R::element_kind, {a, where}, {b, where}, where));
