@@ -47,7 +47,7 @@ bool SameCode::isAlike(Operation &a, Operation &b) {
 
 bool SameCode::compare(Operation &a, Operation &b) {
   if (!isAlike(a, b)) {
-    otherOperation = &b;
+    otherOperation = b.hasTrait<OpTrait::IsTerminator>() ? &a : &b; // it has a line of its own
     return false;
   }
   for (auto [left, right] : llvm::zip_equal(a.getResults(), b.getResults()))
