@@ -48,13 +48,6 @@ std::string textOf(const Configuration &configuration) {
   return text;
 }
 
-std::string textOf(const std::vector<ArgSpec> &signature) {
-  std::string text;
-  for (const ArgSpec &spec : signature)
-    text += (text.empty() ? "" : ", ") + runtime::declared(spec);
-  return "(" + text + ")";
-}
-
 } // namespace
 
 struct sectile_kernel {
@@ -277,14 +270,15 @@ const sectile_kernel::Signature &signatureFor(const Call &call, Words &words) {
   for (const sectile_kernel::Signature &signature : call.kernel.signatures) {
     const std::string why = fit(call, *signature.bare, candidate);
     if (!why.empty()) {
-      others += (others.empty() ? "" : "; ") + textOf(signature.bare->signature) + ", but " + why;
+      others += (others.empty() ? "" : "; ") + runtime::declared(signature.bare->signature) +
+                ", but " + why;
       continue;
     }
     if (found)
       throw c::Refusal(SECTILE_INVALID,
                        "kernel '" + call.kernel.name + "' takes these arguments as " +
-                           textOf(found->bare->signature) + " and as " +
-                           textOf(signature.bare->signature) +
+                           runtime::declared(found->bare->signature) + " and as " +
+                           runtime::declared(signature.bare->signature) +
                            ": give tensors in place of addresses, so that their types decide");
     found = &signature;
     words = candidate;

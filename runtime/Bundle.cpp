@@ -1,6 +1,7 @@
 // Looking into an open bundle: which variant a launch takes, and why it takes none.
 #include "runtime/Bundle.h"
 #include "runtime/Chip.h"
+#include "runtime/DeclaredArguments.h"
 #include "runtime/Zstd.h"
 #include <algorithm>
 #include <sectile/bundle.h>
@@ -171,8 +172,14 @@ std::string Bundle::whyNone(const CodeRequest &request) const {
   const BundleKey key = bundleKeyOf(request);
   const Kernel *kernel = kernelFor(key);
   if (!kernel) {
-    const bool hasName = std::ranges::find(kernels, key.kernel, &Kernel::name) != kernels.end();
-    return name_ + (hasName ? " has it with other types of arguments" : " does not have it") +
+    std::string others;
+    for (const Kernel &one : kernels)
+      if (one.name == key.kernel)
+        others += (others.empty() ? "" : " and ") + declared(one.signature);
+    return name_ +
+           (others.empty()
+                ? " does not have it"
+                : " has it for arguments " + others + ", not for " + declared(key.signature)) +
            ": add it to the bundle" + otherwise;
   }
   std::set<std::string_view> targets;

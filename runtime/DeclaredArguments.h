@@ -1,7 +1,8 @@
-// An argument of a kernel in words, as kernels declare it: for messages, descriptions and comments.
+// Arguments of a kernel in words, as kernels declare it: for messages, descriptions and comments.
 #ifndef SECTILE_RUNTIME_DECLARED_ARGUMENTS_H
 #define SECTILE_RUNTIME_DECLARED_ARGUMENTS_H
 #include <sectile/signature.h>
+#include <span>
 #include <string>
 
 namespace sectile::runtime {
@@ -20,6 +21,14 @@ inline std::string declared(const detail::ArgSpec &spec) {
     break;
   }
   return std::string(name_of(spec.dtype));
+}
+
+/// "(Ptr<const f32>, Int)".
+inline std::string declared(std::span<const detail::ArgSpec> specs) {
+  std::string text;
+  for (const detail::ArgSpec &spec : specs)
+    text += (text.empty() ? "" : ", ") + declared(spec);
+  return "(" + text + ")";
 }
 
 } // namespace sectile::runtime

@@ -183,10 +183,7 @@ std::string BundleHeader::text(std::string_view given) const {
     for (unsigned number = 2; !taken.insert(name).second; ++number)
       name = prefix + "_" + identifier(kernel.name) + "_" + std::to_string(number);
     const bool isFixed = kernel.configurations.size() == 1;
-    out << "\n// " << identifier(kernel.name) << "(";
-    for (std::size_t i = 0; i < kernel.signature.size(); ++i)
-      out << (i ? ", " : "") << runtime::declared(kernel.signature[i]);
-    out << ")";
+    out << "\n// " << identifier(kernel.name) << runtime::declared(kernel.signature);
     for (const Configuration &configuration : kernel.configurations) {
       out << (&configuration == kernel.configurations.data() ? ", with" : "; or");
       for (const auto &[field, value] : configuration.fields)

@@ -85,6 +85,27 @@ class _Grouped:
         return made
 
 
+class _LinearLoss:
+    """linear_cross_entropy, whose gradients are outputs of the call itself. Of one loss for all tokens they are kept and
+    multiplied; with a loss for each token the call is made again, with what each token's gradients are multiplied by."""
+
+    outputs = ("loss",)
+    results = ("x", "w")
+
+    def needs(self, options):
+        return ("x", "w", "targets", "dloss") if options.get("reduction") == "none" else ("x", "w", "dloss", "dx", "dw")
+
+    def gradients(self, framework, run, known, by_output, options, wanted):
+        if known["dloss"] is not None or options.get("gradients") is False:
+            raise UnsupportedError("sectile.linear_cross_entropy has a gradient only without dloss, and with gradients=True")
+        made, gradient = known, by_output["loss"]
+        if options.get("reduction") == "none":
+            again = run("linear_cross_entropy", known["x"], known["w"], known["targets"], gradient, **options)
+            made, gradient = {"dx": again.dx, "dw": again.dw}, None
+        return {name: framework.cast(made["d" + name] if gradient is None else made["d" + name] * gradient, known[name].dtype)
+                for name in wanted}
+
+
 class _Sum:
     """vector_add."""
 
@@ -114,4 +135,5 @@ def _summed(framework, gradient, bias):
     return framework.cast(of_bias, bias.dtype)
 
 
-FORMULAS = {"matmul": _Product("matmul"), "batched_matmul": _Product("batched_matmul"), "grouped_matmul": _Grouped(), "vector_add": _Sum()}
+FORMULAS = {"matmul": _Product("matmul"), "batched_matmul": _Product("batched_matmul"), "grouped_matmul": _Grouped(),
+            "linear_cross_entropy": _LinearLoss(), "vector_add": _Sum()}

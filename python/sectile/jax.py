@@ -96,16 +96,17 @@ def _differentiable(name, options):
         known = dict(zip(inputs, arrays)) | dict(zip(outputs, results))
         given = {of: None if gradient is None or isinstance(gradient, SymbolicZero) else gradient
                  for of, gradient in zip(outputs, gradients)}
+        by_outputs = formula.outputs if formula else pair.differentiable_outputs
+        for of, gradient in given.items():
+            if gradient is not None and of not in by_outputs:
+                raise UnsupportedError(f"sectile.{name} has no gradient by its output '{of}': use jax.lax.stop_gradient() on it")
         if formula:
-            for of in outputs:
+            for of in by_outputs:
                 if given[of] is None:
                     given[of] = jnp.zeros_like(known[of])
             made = formula.gradients(_FRAMEWORK, lambda name, *inputs, **words: _functions_by_name[name](*inputs, **words), known,
                                      given, options, wanted.names)
             return tuple(made[of].astype(known[of].dtype) if of in wanted.names else None for of in inputs)
-        for of, gradient in given.items():
-            if gradient is not None and of not in pair.differentiable_outputs:
-                raise UnsupportedError(f"sectile.{name} has no gradient by its output '{of}': use jax.lax.stop_gradient() on it")
         taken = pair.arguments(known, given, lambda of: None if known[of] is None else jnp.zeros_like(known[of]))
         shared = {_functions.python_name(option) for option in pair.options}
         chosen = tuple((word, value) for word, value in sorted(options.items()) if word in shared)

@@ -200,7 +200,8 @@ class _Gradient:
         if options:
             ctx.options = options
         if self.formula:
-            ctx.save_for_backward(*[inputs[self.inputs.index(name)] for name in self.formula.needs(options)])
+            ctx.save_for_backward(*[inputs[self.inputs.index(name)] if name in self.inputs else outputs[self.outputs.index(name)]
+                                    for name in self.formula.needs(options)])
         elif self.pair:
             ctx.save_for_backward(*[outputs[at] if is_output else inputs[at] for is_output, at in self.kept])
             if self.zeros:

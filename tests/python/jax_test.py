@@ -147,6 +147,14 @@ def test_gradients_of_products():
     same_gradients(lambda a, b: sectile.jax.grouped_matmul(a, b, sizes, **exact)[:21],
                    lambda a, b: jnp.concatenate([a[:10] @ b[0], a[10:21] @ b[2]]), a, groups, bound=1e-3)
     same_gradients(sectile.jax.vector_add, lambda x, y: x + y, residual, normal(24, 16))
+    tokens, classes, targets = normal(12, 32), normal(40, 32), jnp.arange(12, dtype=jnp.int32) * 3
+
+    def losses(x, w):
+        return -jnp.take_along_axis(jax.nn.log_softmax(x @ w.T, -1), targets[:, None], 1)[:, 0]
+
+    for reduction, reduced in (("mean", jnp.mean), ("sum", jnp.sum), ("none", lambda each: each)):
+        same_gradients(lambda x, w: sectile.jax.linear_cross_entropy(x, w, targets, reduction=reduction, **exact).loss,
+                       lambda x, w: jnp.atleast_1d(reduced(losses(x, w))), tokens, classes, bound=1e-3)
     half = jnp.float16
     found = jax.grad(lambda a: sectile.jax.matmul(a, b.astype(half), out_dtype="f32").sum())(a.astype(half))
     close(found.astype(jnp.float32), jnp.broadcast_to(b.astype(half).sum(-1).astype(jnp.float32), a.shape), 0.05)

@@ -165,6 +165,12 @@ def test_gradients_of_products(device):
                        lambda a, b: torch.cat([a[:10] @ (b[0].T if turned else b[0]), a[10:] @ (b[2].T if turned else b[2])]),
                        a, normal(3, 16, 40) if turned else normal(3, 40, 16), compiled=False)
     same_gradients(lambda x, y: sectile.vector_add(x, y), lambda x, y: x + y, residual, normal(24, 16), compiled=False)
+    tokens, classes, targets = normal(12, 32), normal(40, 32), torch.randint(40, (12,), device=device)
+    for reduction in ("mean", "sum", "none"):
+        same_gradients(lambda x, w: st.linear_cross_entropy(x, w, targets, reduction=reduction, **exact).loss,
+                       lambda x, w: torch.atleast_1d(F.cross_entropy(x @ w.T, targets, reduction=reduction)), tokens, classes)
+    raises(sectile.UnsupportedError, lambda: st.linear_cross_entropy(tokens.requires_grad_(), classes, targets).lse.sum().backward(),
+           "no gradient by its output 'lse'")
     # Gradients of gradients are products, too.
     x = normal(8, 8).requires_grad_()
     (gradient,) = torch.autograd.grad(st.matmul(x, x, **exact).square().sum(), x, create_graph=True)

@@ -346,6 +346,10 @@ TEST(HostVariables, KernelsDrawnAtRandomAreTrusted) {
         << "seed " << seed;
 }
 
+TEST(HostVariables, TrustIsOfAKernel) {
+  EXPECT_THROW(sc::trust_host_variables(), sc::CompileError);
+}
+
 TEST(HostVariables, LaunchesAreRefusedToo) {
   auto device = sc::Device::open("interpreter");
   auto y = device.allocate<float>(1);

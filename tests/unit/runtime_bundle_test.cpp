@@ -254,8 +254,10 @@ TEST(Bundle, ARefusalSaysWhatIsMissing) {
             otherwise("app.sectile does not have it: add it to the bundle"));
   EXPECT_EQ((Launch{.name = "other", .isOfProgram = false}.whyNoneIn(*bundle)),
             "app.sectile does not have it: add it to the bundle");
-  EXPECT_EQ(Launch{.specs = {}}.whyNoneIn(*bundle),
-            otherwise("app.sectile has it with other types of arguments: add it to the bundle"));
+  EXPECT_EQ(
+      Launch{.specs = {}}.whyNoneIn(*bundle),
+      otherwise("app.sectile has it for arguments (Ptr<const f32>, Int), not for (): add it to "
+                "the bundle"));
   EXPECT_EQ(Launch{.configuration = {9}}.whyNoneIn(*bundle),
             otherwise("app.sectile has no code of it for sm_90a with this configuration, 4 warps "
                       "and 3 stages: add it to the bundle"));
