@@ -153,8 +153,11 @@ void Bundle::readKernels(std::string_view section) {
     kernel.name = in.view();
     for (uint64_t specs = in.count(); specs && in.ok(); --specs) {
       detail::ArgSpec &spec = kernel.signature.emplace_back();
-      spec.kind = static_cast<detail::ArgKind>(in.number<uint8_t>());
-      spec.dtype = static_cast<DType>(in.number<uint8_t>());
+      const auto kind = in.number<uint8_t>(), dtype = in.number<uint8_t>();
+      if (kind > static_cast<uint8_t>(detail::ArgKind::index) || dtype >= std::size(detail::dtypes))
+        refuse("is damaged: an argument of '" + std::string(kernel.name) + "' is of no type");
+      spec.kind = static_cast<detail::ArgKind>(kind);
+      spec.dtype = static_cast<DType>(dtype);
       spec.rank = in.number<uint8_t>();
       const auto flags = in.number<uint8_t>();
       spec.readonly = flags & 1;

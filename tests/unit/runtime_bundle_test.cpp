@@ -454,7 +454,8 @@ TEST(Bundle, WrongContentsDoNoHarm) {
   EXPECT_GT(readable, 0);
   for (const char *why :
        {"is damaged: a section lies beyond its end",
-        "is damaged: its list of kernels cannot be read", "is damaged: its codes cannot be read",
+        "is damaged: its list of kernels cannot be read",
+        "is damaged: an argument of 'scale' is of no type", "is damaged: its codes cannot be read",
         "is damaged: its list of variants cannot be read",
         "is damaged: a variant is of a kernel or a code that is not there",
         "is damaged: the description of a code cannot be used",
