@@ -1,13 +1,14 @@
-// linear_cross_entropy: the cross entropy of logits = scale x w^T and its gradients, without the
-// logits in memory. With l = cap tanh(logits / cap), or the logits themselves, the loss and its
-// gradient dl are those of cross_entropy (CrossEntropy.cpp), and
-//   dlogits = dl scale (1 - (l / cap)^2), dx = dlogits w, dw = dlogits^T x.
+// linear_cross_entropy: the cross entropy of logits = scale (x w^T + bias) and its gradients,
+// without the logits in memory. With l = cap tanh(logits / cap), or the logits themselves, the loss
+// and its gradient dl are those of cross_entropy (CrossEntropy.cpp), and
+//   dlogits = dl scale (1 - (l / cap)^2), dx = dlogits w, dw = dlogits^T x, dbias = sums of
+//   dlogits.
 // Rows go in chunks (as in Liger Kernel, Hsu et al., arXiv 2410.10989): a product leaves the logits
 // of a chunk in scratch memory, one program for each row makes their gradient of them in place, and
 // two products take it from there. The logit of the target is a dot product in f32 of its own,
-// which takes the place of the rounded one. A mean over no targets is 0, or NaN as in PyTorch.
-// Refused: what cross_entropy refuses, a softcap below 0, gradients of tokens for a loss of one
-// number.
+// which takes the place of the rounded one; the bias is added in f32. A mean over no targets is 0,
+// or NaN as in PyTorch. Refused: what cross_entropy refuses, a softcap below 0, gradients of tokens
+// for a loss of one number.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Slice.h"
 #include "kernels/calls/Use.h"
@@ -33,12 +34,14 @@ struct LinearLossConfig {
   int block = 4096, warps = 8;
   bool smooth = false, capped = false, gradients = true;
   bool shared = false, weighted = false; // gradients are of a mean; tokens have theirs
+  bool biased = false;
 };
 
 template <class T, class Target> struct LinearLossArguments {
   View<const T, 2> x, w;
   View<const Target, 1> targets;
-  View<T, 2> logits; // and then their gradient
+  View<const T, 1> bias;
+  View<T, 2> logits; // without the bias; and then their gradient
   View<const float, 1> dloss, share;
   View<float, 1> loss, lse, logprob;
   Tile<std::int64_t> ignore_index;
@@ -63,7 +66,10 @@ Kernel linearLoss{
       for (auto step : range(0, cdiv(a.x.extent(1), n)))
         products += cast<float>(a.x.at(row).tile(n).load(step)) *
                     cast<float>(a.w.at(cast<Index>(place)).tile(n).load(step));
-      const Float own = capped(a.scale * sum(products, 0));
+      Float product = sum(products, 0);
+      if (config.biased)
+        product = product + cast<float>(load(a.bias.ptr() + cast<Index>(place) * a.bias.stride(0)));
+      const Float own = capped(a.scale * product);
 
       const auto logits = a.logits.at(row).tile(n).padding(-infinity);
       Float largest = -infinity, total = 0.0f, plain = 0.0f;
@@ -74,6 +80,8 @@ Kernel linearLoss{
       // With the target's in f32, so that no loss is below 0.
       const auto take = [&](const Int &block) {
         auto x = cast<float>(logits.load(block));
+        if (config.biased)
+          x = x + a.scale * cast<float>(a.bias.tile(n).load(block));
         if (config.capped)
           x = where(inside(block), capped(x), -infinity);
         return where(isOwn(block), own, x);
@@ -119,6 +127,26 @@ Kernel linearLoss{
         a.logits.at(row).tile(n).store(block, where(counts, result * gradient, 0.0f));
       }
     }};
+
+struct BiasConfig {
+  int rows = 32, columns = 64, warps = 4; // of gradients, added at once
+  bool adds = false;                      // to what earlier chunks gave
+};
+
+template <class T, class Out>
+Kernel biasGradient{"linear_cross_entropy_bias",
+                    [](View<const T, 2> gradients, View<Out, 1> dbias, const BiasConfig &config) {
+                      const Int column = program_id(0);
+                      const auto from = gradients.tile(config.rows, config.columns);
+                      auto total = zeros<float>(config.rows, config.columns);
+                      for (auto step : range(0, cdiv(gradients.extent(0), config.rows)))
+                        total += cast<float>(from.load(step, column));
+                      auto sums = sum(total, 0);
+                      const auto to = dbias.tile(config.columns);
+                      if (config.adds)
+                        sums += cast<float>(to.load(column));
+                      to.store(column, sums);
+                    }};
 
 // Each of the three products as a call of matmul.
 struct Product {
@@ -184,7 +212,8 @@ void launch(Use &use) {
                                      .capped = call.options.number("softcap") != 0,
                                      .gradients = call.options.flag("gradients"),
                                      .shared = reduction == "mean",
-                                     .weighted = use.has("dloss")});
+                                     .weighted = use.has("dloss"),
+                                     .biased = use.has("bias")});
   config.shared = config.shared && config.gradients;
   const MeanConfig mean{.mean = reduction == "mean",
                         .ofNoneIsZero = call.options.choice("empty") == "zero"};
@@ -209,6 +238,21 @@ void launch(Use &use) {
                              const AnyTensor &c) {
     use.run("matmul", inputs, product.options, {{"c", c}}, configOf(use, product.prefix));
   };
+  const auto addBias = [&](const AnyTensor &gradients, bool adds) {
+    const BiasConfig chosen{.adds = adds};
+    for_dtype<half, bfloat16, float>(dtype, [&]<class T>(T) {
+      const auto sumTo = [&]<class Out>(Out) {
+        use(biasGradient<T, Out>, ceilDiv(v, chosen.columns), gradients.as<const T, 2>(),
+            use.tensor<Out, 1>("dbias"), chosen);
+      };
+      if (call.dtype("dbias") == dtype_of<T>)
+        sumTo(T());
+      else
+        sumTo(float());
+    });
+  };
+  if (config.biased && !config.gradients)
+    addBias(cut(scratch, 0, {0, 0}), false);
   for (std::int64_t first = 0; first < n; first += chunk) {
     const Slice rows{first, std::min(chunk, n - first)};
     const auto products = productsOf(call, rows.length);
@@ -236,6 +280,8 @@ void launch(Use &use) {
     if (first > 0)
       inputs.emplace("residual", dw);
     ofProduct(products[2], inputs, dw);
+    if (config.biased)
+      addBias(logits, first > 0);
   }
   if (reduction != "none")
     forTargets(call, [&]<class Target>(Target) {
@@ -259,11 +305,14 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, in[0], arithmetic),
                w = loadOperand(numbers, call, in[1], arithmetic);
+    const auto bias = numbers.load(in[4]);
     std::vector<Number> logits(static_cast<std::size_t>(n * v));
     parallelFor(n, [&](std::int64_t i) {
       for (std::int64_t j = 0; j < v; ++j) {
         Number &logit = logits[static_cast<std::size_t>(i * v + j)];
         logit = numbers.store(static_cast<Number>(scale) * productOfRows<Number>(x, i, w, j, h));
+        if (!bias.empty())
+          logit += static_cast<Number>(scale) * bias[static_cast<std::size_t>(j)];
         if (cap != 0)
           logit = static_cast<Number>(cap) * std::tanh(logit / static_cast<Number>(cap));
       }
@@ -294,15 +343,20 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
       gradient[i] = numbers.store(gradient[i] * static_cast<Number>(scale) * (1 - part * part) *
                                   (tokens.empty() ? 1 : tokens[i / static_cast<std::size_t>(v)]));
     }
-    std::vector<Number> dx(static_cast<std::size_t>(n * h)), dw(static_cast<std::size_t>(v * h));
+    std::vector<Number> dx(static_cast<std::size_t>(n * h)), dw(static_cast<std::size_t>(v * h)),
+        dbias(static_cast<std::size_t>(v));
     for (std::int64_t i = 0; i < n; ++i) {
       addProducts<Number>(rowOf(gradient, i, v), w.data(), rowOf(dx, i, h));
-      for (std::int64_t j = 0; j < v; ++j)
+      for (std::int64_t j = 0; j < v; ++j) {
+        const Number each = gradient[static_cast<std::size_t>(i * v + j)];
+        dbias[static_cast<std::size_t>(j)] += each;
         for (std::int64_t p = 0; p < h; ++p)
-          dw[static_cast<std::size_t>(j * h + p)] += gradient[static_cast<std::size_t>(i * v + j)] *
-                                                     x[static_cast<std::size_t>(i * h + p)];
+          dw[static_cast<std::size_t>(j * h + p)] += each * x[static_cast<std::size_t>(i * h + p)];
+      }
     }
-    return outputsOf(call, numbers, result.loss, result.lse, logprob, dx, dw);
+    if (!call.options.flag("gradients"))
+      std::ranges::fill(dbias, Number(0));
+    return outputsOf(call, numbers, result.loss, result.lse, logprob, dx, dw, dbias);
   });
 }
 
@@ -321,11 +375,15 @@ KernelSpec sectile::linearCrossEntropySpec() {
        targetsArgument("N"),
        {"dloss?: [N] f32",
         "of each token: its part of the gradients is multiplied by it; 1 if not given"},
+       {"bias?: [V] like x", "of each class, added to the products"},
        {"-> loss: [N] f32", "one number unless the reduction is none", {.stored = reduced}},
        {"-> lse: [N] f32", "natural logarithm of each token's sum of exponentials"},
        {"-> logprob: [N] f32", "of each target; 0 where it is ignored"},
        {"-> dx: [N, H] like x with gradients", "gradient of x"},
-       {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}}});
+       {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}},
+       {"-> dbias: [V] with bias",
+        "gradient of bias, 0 without gradients; dw's dtype",
+        {.dtype_by = ofWeights}}});
   spec.add_options(lossOptions());
   spec.add_options(
       {{"softcap: number = 0 from 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},

@@ -169,6 +169,8 @@ def test_gradients_of_products(device):
     for reduction in ("mean", "sum", "none"):
         same_gradients(lambda x, w: st.linear_cross_entropy(x, w, targets, reduction=reduction, **exact).loss,
                        lambda x, w: F.cross_entropy(x @ w.T, targets, reduction=reduction), tokens, classes)
+        same_gradients(lambda x, w, b: st.linear_cross_entropy(x, w, targets, bias=b, reduction=reduction, **exact).loss,
+                       lambda x, w, b: F.cross_entropy(F.linear(x, w, b), targets, reduction=reduction), tokens, classes, normal(40))
     raises(sectile.UnsupportedError, lambda: st.linear_cross_entropy(tokens.requires_grad_(), classes, targets).lse.sum().backward(),
            "no gradient by its output 'lse'")
     # Gradients of gradients are products, too.

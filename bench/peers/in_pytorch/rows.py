@@ -61,7 +61,7 @@ def _(c):
 
 @peer(PYTORCH, "linear_cross_entropy")
 def _(c):
-    c.require(c.number("softcap") == 0 and c.number("lse_square") == 0 and "dloss" not in c, "an option PyTorch has not")
+    c.require(c.number("softcap") == 0 and c.number("lse_square") == 0 and "dloss" not in c and "bias" not in c, "an option PyTorch has not")
     reduction, smoothing = c.choice("reduction", "mean"), c.number("label_smoothing")
     c.require(reduction == "mean", "another reduction")
 

@@ -291,16 +291,18 @@ struct LinearCrossEntropyOptions {
   double softcap = 0;                            // c: logits become c tanh(logits / c)
   double scale = 1;                              // of the logits
   std::optional<AnyTensor> dloss = {};           // [N] of floats, with LossReduction::none
+  std::optional<AnyTensor> bias = {};            // [V], elements as those of x
 };
 template <class T> struct LinearCrossEntropyOutputs {
-  Tensor<float, 1> loss;         // [N]; of one element with mean and sum
-  Tensor<float, 1> lse, logprob; // [N]; the logarithm of each target's probability
-  Tensor<T, 2> dx;               // [N, H]
-  Tensor<float, 2> dw;           // [V, H]
+  Tensor<float, 1> loss;                      // [N]; of one element with mean and sum
+  Tensor<float, 1> lse, logprob;              // [N]; the logarithm of each target's probability
+  Tensor<T, 2> dx;                            // [N, H]
+  Tensor<float, 2> dw;                        // [V, H]
+  std::optional<Tensor<float, 1>> dbias = {}; // [V], where there is a bias
 };
 
-// The cross entropy of x w^T and its gradients, without the logits in memory: x [N, H], w [V, H] of
-// half, bfloat16 or float, targets [N] of int64 or int32.
+// The cross entropy of x w^T + bias and its gradients, without the logits in memory: x [N, H], w
+// [V, H] of half, bfloat16 or float, targets [N] of int64 or int32.
 template <class T, class Target>
 LinearCrossEntropyOutputs<std::remove_const_t<T>> linear_cross_entropy(
     const Stream &stream, const Tensor<T, 2> &x, const detail::KernelInput<T, 2> &w,

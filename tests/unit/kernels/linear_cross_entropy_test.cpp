@@ -66,6 +66,17 @@ TEST_P(LinearCrossEntropy, TakesEveryOption) {
                                              {"scale", "0.5"}},
                                             {}, dtype),
                                      4));
+  for (const char *dtype : {"f16", "f32"})
+    for (const char *accumulate : {"f32", "same"})
+      expectRight(device, inChunks(lossOf(11, 90, 40,
+                                          {{"accumulate", accumulate},
+                                           {"label_smoothing", "0.1"},
+                                           {"softcap", "2"},
+                                           {"scale", "0.5"}},
+                                          {"bias"}, dtype),
+                                   4));
+  expectRight(device, lossOf(11, 90, 40, {{"gradients", "false"}}, {"bias"}));
+  expectRight(device, lossOf(40, 90, 40, {{"reduction", "none"}}, {"dloss", "bias"}));
   for (const char *targets : {"f16,targets=i32", "f16,targets=i64"})
     for (const char *reduction : {"none", "mean"})
       expectRight(device, lossOf(11, 90, 40, {{"reduction", reduction}}, {"dloss"}, targets));
@@ -114,16 +125,17 @@ TEST(LinearCrossEntropyReference, HasTheGradientsOfItsLoss) {
            {},
            {{"reduction", "sum"}, {"label_smoothing", "0.1"}, {"lse_square", "0.01"}},
            {{"softcap", "2"}, {"scale", "0.5"}}}) {
-    const FilledCall filled = fill(lossOf(4, 7, 5, options, {}, "f32"));
+    const FilledCall filled = fill(lossOf(4, 7, 5, options, {"bias"}, "f32"));
     const auto exact = referenceOutputs(filled.call, filled.inputs, Arithmetic::exact);
-    for (const std::size_t input : {0, 1}) {
-      const auto gradient = exact[3 + input].to_double();
+    for (const auto &[input, output] : {std::pair(0, 3), {1, 4}, {4, 5}}) {
+      const auto gradient = exact[static_cast<std::size_t>(output)].to_double();
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         const auto lossAt = [&](double step) {
           auto inputs = filled.inputs;
-          auto values = inputs[input].to_double();
+          HostArray &changed = inputs[static_cast<std::size_t>(input)];
+          auto values = changed.to_double();
           values[i] += step;
-          inputs[input] = HostArray(DType::float64, inputs[input].shape, values);
+          changed = HostArray(DType::float64, changed.shape, values);
           return referenceOutputs(filled.call, inputs, Arithmetic::exact)[0].to_double()[0];
         };
         EXPECT_NEAR((lossAt(1e-5) - lossAt(-1e-5)) / 2e-5, gradient[i], 1e-7);
@@ -134,7 +146,7 @@ TEST(LinearCrossEntropyReference, HasTheGradientsOfItsLoss) {
 
 TEST_P(LinearCrossEntropyElsewhere, IsRight) {
   expectRight(device, inChunks(lossOf(11, 90, 40, {{"softcap", "2"}}), 4));
-  expectRight(device, lossOf(11, 90, 40, {{"reduction", "none"}}, {"dloss"}, "f32"));
+  expectRight(device, lossOf(11, 90, 40, {{"reduction", "none"}}, {"dloss", "bias"}, "f32"));
 }
 
 TEST(LinearCrossEntropyErrors, SayWhatWouldDo) {
