@@ -164,11 +164,16 @@ void computeWhere(Operation *op, Value inside) {
   });
 }
 
-/// The branches around a load of a loop, outermost first.
+/// The branches of a loop's body that a load is in, outermost first; none where it is in another
+/// loop there.
 SmallVector<scf::IfOp> branchesAround(scf::ForOp loop, Operation *load) {
   SmallVector<scf::IfOp> branches;
-  for (Operation *around = load->getParentOp(); around != loop; around = around->getParentOp())
-    branches.push_back(cast<scf::IfOp>(around));
+  for (Operation *around = load->getParentOp(); around != loop; around = around->getParentOp()) {
+    auto branch = dyn_cast<scf::IfOp>(around);
+    if (!branch)
+      return {};
+    branches.push_back(branch);
+  }
   return {branches.rbegin(), branches.rend()};
 }
 

@@ -101,3 +101,51 @@ func.func @pages(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %c: !tile.ptr<f
   return
 }
 }
+
+// -----
+
+// A load in a loop within a branch stays there, beside a row that is loaded ahead.
+module attributes {cta.target = "sm_80"} {
+// CHECK-LABEL: @searches
+// AHEAD-LABEL: @searches
+// AHEAD: %[[ROW:.*]] = tile.load_block {{.*}} -> tensor<64x1xf32
+// AHEAD: scf.for
+// AHEAD-SAME: %[[ROW]]
+// AHEAD: scf.if
+// AHEAD: scf.for
+// AHEAD: tile.load
+func.func @searches(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %c: !tile.ptr<f32> {tile.divisible = 16 : i64}, %counts: !tile.ptr<i32>, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %va = tile.make_view %a, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %vc = tile.make_view %c, [%n, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %seen = %c0) -> (tensor<64x64xf32>, i32) : i32 {
+    %row = arith.muli %i, %c64 : i32
+    %x = tile.load_block %va[%row, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %s = tile.load_block %vc[%row, %c0] : !tile.view<2xf32>, [i32, i32] -> tensor<64x1xf32>
+    %d = cta.dot %x, %x, %zero by [16, 8, 16] : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %w = tile.broadcast %s : tensor<64x1xf32> -> tensor<64x64xf32>
+    %e = arith.mulf %d, %w : tensor<64x64xf32>
+    %next = arith.addf %acc, %e : tensor<64x64xf32>
+    %isThere = arith.trunci %i : i32 to i1
+    %more = scf.if %isThere -> (i32) {
+      %found = scf.for %j = %c0 to %n step %c1 iter_args(%t = %seen) -> (i32) : i32 {
+        %p = tile.addptr %counts, %j : !tile.ptr<i32>, i32
+        %v = tile.load %p : !tile.ptr<i32> -> i32
+        %u = arith.addi %t, %v : i32
+        scf.yield %u : i32
+      }
+      scf.yield %found : i32
+    } else {
+      scf.yield %seen : i32
+    }
+    scf.yield %next, %more : tensor<64x64xf32>, i32
+  }
+  %at = tile.addptr %counts, %n : !tile.ptr<i32>, i32
+  tile.store %at, %r#1 : !tile.ptr<i32>, i32
+  tile.store_block %vc[%n, %c0], %r#0 : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+  return
+}
+}
