@@ -93,6 +93,18 @@ def ExplicitChannels : Pass<"explicit-channels", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sectile::cta::CtaDialect"];
 }
 
+def LoadBeforeBranches : Pass<"load-before-branches", "::mlir::func::FuncOp"> {
+  let summary = "move loads of a branch in a loop ahead of the branch";
+  let description = [{
+    Takes loads, by pointers or from a view, that dots of a branch in a loop multiply, or that what they multiply is computed
+    from. Where an earlier iteration can know the address and whether the branch is taken, the load moves out of the branch, and
+    reads nothing where that is not taken (`cta.of_branch`). `schedule-loops` then treats it as a load of the loop's body, and
+    moves it back if it does not fetch it ahead. Kernels with `cta.as_written` or channels by hand keep their loads. Refuses
+    nothing.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def ScheduleLoops : Pass<"schedule-loops", "::mlir::func::FuncOp"> {
   let summary = "plan what each loop does in other iterations than it is written in, and rewrite it";
   let description = [{

@@ -28,6 +28,7 @@ void buildPipeline(OpPassManager &manager, Stage last) {
     return;
   kernel.addPass(createExpandScaledDots());
   kernel.addPass(createSelectMma());
+  kernel.addPass(createLoadBeforeBranches());
   kernel.addPass(createAssignLayouts());
   kernel.addPass(createSimplify());
   kernel.addPass(createExplicitChannels());

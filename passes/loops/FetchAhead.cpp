@@ -154,6 +154,35 @@ void narrow(Operation *op, Value inside) {
   }
 }
 
+/// Lets an operation that addresses follow from be done though its loop, or a branch in it, might
+/// not do it: there, where not `inside`, it reads nothing.
+void computeWhere(Operation *op, Value inside) {
+  op->walk([&](Operation *inner) {
+    if (isIntegerDivision(inner))
+      inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
+    narrow(inner, inside);
+  });
+}
+
+/// The branches of a loop's body that a load is in, outermost first; none where it is in another
+/// loop there.
+SmallVector<scf::IfOp> branchesAround(scf::ForOp loop, Operation *load) {
+  SmallVector<scf::IfOp> branches;
+  for (Operation *around = load->getParentOp(); around != loop; around = around->getParentOp()) {
+    auto branch = dyn_cast<scf::IfOp>(around);
+    if (!branch)
+      return {};
+    branches.push_back(branch);
+  }
+  return {branches.rbegin(), branches.rend()};
+}
+
+/// The one of a branch's two blocks that an operation is in.
+Block *sideOf(scf::IfOp branch, Operation *op) {
+  Block *then = branch.thenBlock();
+  return then->findAncestorOpInBlock(*op) ? then : branch.elseBlock();
+}
+
 /// A loop that carries these values besides what it does, in place of the loop.
 scf::ForOp withCarried(OpBuilder &builder, scf::ForOp loop, ValueRange more) {
   SmallVector<Value> inits(loop.getInitArgs());
@@ -171,12 +200,17 @@ scf::ForOp withCarried(OpBuilder &builder, scf::ForOp loop, ValueRange more) {
 }
 
 /// What a loop computes the addresses and masks of some loads from: operations of its body, in
-/// order, and the numbers of the values it carries.
+/// order, and the numbers of the values it carries. Of a load in branches also what decides whether
+/// it is made, and operations of these branches.
 class AddressSlice {
 public:
-  explicit AddressSlice(scf::ForOp loop) : loop(loop) {}
+  explicit AddressSlice(scf::ForOp loop) : loop(loop), body(loop.getBody()), blocks{body} {}
 
   void add(Operation *load) {
+    for (scf::IfOp branch : branchesAround(loop, load)) {
+      blocks.insert(sideOf(branch, load));
+      need(branch.getCondition());
+    }
     // What it gives where the mask is false is no part of its address.
     Value other;
     if (auto byPointers = dyn_cast<tile::LoadOp>(load))
@@ -193,11 +227,14 @@ public:
     if (fetched.tensor->segment)
       need(fetched.tensor->segment->first);
   }
-  SmallVector<Operation *> inOrder() const {
-    SmallVector<Operation *> sorted(ops.begin(), ops.end());
+  SmallVector<Operation *> inOrder() const { return inOrder(body); }
+  SmallVector<Operation *> inOrder(Block *block) const {
+    SmallVector<Operation *> sorted =
+        llvm::filter_to_vector(ops, [&](Operation *op) { return op->getBlock() == block; });
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     return sorted;
   }
+  ArrayRef<Operation *> operations() const { return ops.getArrayRef(); }
   ArrayRef<unsigned> carriedNumbers() const { return carried.getArrayRef(); }
   bool contains(Operation *op) const { return ops.contains(op); }
 
@@ -205,11 +242,7 @@ public:
   void computeAhead(OpBuilder &builder, IRMapping &map, Value inside) const {
     for (Operation *op : inOrder()) {
       Operation *clone = builder.clone(*op, map);
-      clone->walk([&](Operation *inner) {
-        if (isIntegerDivision(inner))
-          inner->setAttr(computedAheadAttr, UnitAttr::get(inner->getContext()));
-        narrow(inner, inside);
-      });
+      computeWhere(clone, inside);
     }
   }
 
@@ -227,7 +260,9 @@ private:
     Operation *owner = value.getDefiningOp();
     if (!owner)
       owner = value.getParentBlock()->getParentOp();
-    Operation *op = loop.getBody()->findAncestorOpInBlock(*owner);
+    Operation *op = owner;
+    while (op && !blocks.contains(op->getBlock()))
+      op = op->getParentOp();
     if (!op || !ops.insert(op))
       return;
     op->walk([&](Operation *inner) {
@@ -238,6 +273,8 @@ private:
   }
 
   scf::ForOp loop;
+  Block *body;              ///< of the loop, also when that has been replaced
+  DenseSet<Block *> blocks; ///< whose operations it has
   llvm::SetVector<Operation *> ops;
   llvm::SetVector<unsigned> carried;
 };
@@ -645,15 +682,67 @@ std::string whyNotAhead(scf::ForOp loop, Operation *load, Producer producer,
     return "the loop may write to what it reads";
   AddressSlice slice(loop);
   slice.add(load);
-  for (Operation *op : slice.inOrder()) {
+  for (Operation *op : slice.operations()) {
     if (op == load || !canRunAhead(loop, op))
-      return ("its address depends on " + op->getName().getStringRef()).str();
+      return ((load->getParentOp() == loop ? "its address depends on "
+                                           : "its address or its condition depends on ") +
+              op->getName().getStringRef())
+          .str();
     if (anyIn(op, [&](Operation *inner) {
           return isLoad(inner) && mayBeWritten(loop, inner, addresses);
         }))
       return "the loop may write to what its address depends on";
   }
   return {};
+}
+
+void moveOutOfBranches(scf::ForOp loop, Operation *load) {
+  AddressSlice slice(loop);
+  slice.add(load);
+  Operation *top = loop.getBody()->findAncestorOpInBlock(*load);
+  OpBuilder builder(top);
+  Value isTaken;
+  for (scf::IfOp branch : branchesAround(loop, load)) {
+    Block *block = sideOf(branch, load);
+    Value condition = branch.getCondition();
+    if (block == branch.elseBlock())
+      condition = arith::XOrIOp::create(builder, branch.getLoc(), condition,
+                                        numberIn(builder, loop, condition.getType(), 1));
+    isTaken =
+        isTaken ? arith::AndIOp::create(builder, branch.getLoc(), isTaken, condition) : condition;
+    for (Operation *op : slice.inOrder(block)) {
+      op->moveBefore(top);
+      computeWhere(op, isTaken);
+    }
+  }
+  load->moveBefore(top);
+  narrow(load, isTaken);
+}
+
+void moveIntoBranches(Operation *load) {
+  Block *block = load->getBlock();
+  // The operation of a block that all users are in, or the first of several.
+  auto userIn = [&](Block *block) {
+    Operation *first = nullptr;
+    bool isOnly = true;
+    for (Operation *user : load->getUsers()) {
+      Operation *in = block->findAncestorOpInBlock(*user);
+      isOnly &= in && (!first || in == first);
+      if (in && (!first || in->isBeforeInBlock(first)))
+        first = in;
+    }
+    return std::pair(first, isOnly);
+  };
+  auto [user, isOnly] = userIn(block);
+  while (auto branch = isOnly ? dyn_cast_if_present<scf::IfOp>(user) : nullptr) {
+    Block *side = sideOf(branch, *load->user_begin());
+    if (!llvm::all_of(load->getUsers(),
+                      [&](Operation *each) { return side->findAncestorOpInBlock(*each); }))
+      break;
+    std::tie(user, isOnly) = userIn(side);
+  }
+  if (user)
+    load->moveBefore(user);
 }
 
 SmallVector<Ring> fetchAhead(const LoopPlan &plan) { return Pipeline(plan).run(); }

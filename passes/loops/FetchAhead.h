@@ -53,9 +53,18 @@ enum class Producer {
   Partition  ///< the engine, in the same iteration: partition-warps lets it run ahead
 };
 
-/// Why a loop cannot issue this load of its body iterations ahead; empty when it can.
+/// Why a loop cannot issue this load iterations ahead; empty when it can. The load is in the loop's
+/// body, or in branches there.
 std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
                         AddressAnalysis &addresses);
+
+/// On loads: they were in a branch, and read nothing where that is not taken.
+inline constexpr llvm::StringLiteral ofBranchAttr = "cta.of_branch";
+/// Moves a load that can be made ahead out of all branches of a loop's body, with what its address
+/// follows from.
+void moveOutOfBranches(mlir::scf::ForOp loop, mlir::Operation *load);
+/// Moves it back to where it is used.
+void moveIntoBranches(mlir::Operation *load);
 
 /// Channels that a loop's loads are waited for in together, and how many uses of them there were
 /// when the loop is done.

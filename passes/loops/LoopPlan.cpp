@@ -126,6 +126,7 @@ public:
       if (!leaveToProducer() && !keepDotInFlight()) {
         makeRoomAround();
         leaveOut(computed.loads);
+        leaveInBranches();
       }
       carryRows();
       plan.takesTurns = canTakeTurns();
@@ -333,6 +334,25 @@ private:
     for (Operation *load : left)
       remark(load, "this load stays in its loop, not ahead of it: there is no room for its buffer");
     plan.loads = std::move(fewer);
+  }
+
+  /// Loads of branches take no room that their loop has only without them: there are fewer slots of
+  /// each, or they stay.
+  void leaveInBranches() {
+    const auto isOfBranch = [](const FetchedLoad &load) {
+      return load.load->hasAttr(ofBranchAttr);
+    };
+    const unsigned depth = resources.depthThatFits(plan.loads, plan.depth, loop);
+    if (depth == plan.depth || llvm::none_of(plan.loads, isOfBranch))
+      return;
+    if (depth > 1 && llvm::all_of(plan.loads, isOfBranch)) {
+      plan.depth = depth;
+      return sayHowDeep(depth, "in shared memory");
+    }
+    for (const FetchedLoad &load : llvm::make_filter_range(plan.loads, isOfBranch))
+      remark(load.load,
+             "this load stays in its branch, not ahead of it: there is no room for its buffer");
+    llvm::erase_if(plan.loads, isOfBranch);
   }
 
   /// Where the engine copies what dots read, and a producer tells it to, rows that it cannot copy

@@ -66,12 +66,21 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
         continue;
       auto around = load->getParentOfType<LoopLikeOpInterface>();
       if (isa_and_nonnull<scf::ForOp>(around.getOperation()))
-        load->emitRemark("this load goes through registers to shared memory, not ahead of its "
-                         "loop: it is in a branch");
+        sayWhyInBranch(load, around);
       else if (around)
         load->emitRemark("this load goes through registers to shared memory, not ahead of its "
                          "loop: that goes on by a condition, not over a range");
     }
+  }
+
+  void sayWhyInBranch(Operation *load, LoopLikeOpInterface loop) {
+    AddressAnalysis addresses(getOperation());
+    const Producer producer = target.asyncCopy ? Producer::Copies : Producer::Registers;
+    const std::string why =
+        whyNotAhead(cast<scf::ForOp>(loop.getOperation()), load, producer, addresses);
+    load->emitRemark("this load goes through registers to shared memory, not ahead of its loop: it "
+                     "is in a branch")
+        << (why.empty() ? "" : ", and ") << why;
   }
 
   void fetchLoads() {
@@ -89,8 +98,20 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
         tiles = tilesForDots(getOperation(), target);
       }
       LoopPlan plan = planLoop(loop, stages, tiles, rings, *contiguity, target);
+      moveBack(plan);
       if (apply(plan, rings, *contiguity))
         contiguity.reset(); // the loop's results are other values
+    }
+  }
+
+  /// What is not made ahead is made where its branch is taken only.
+  void moveBack(LoopPlan &plan) {
+    for (Operation *load : allIn<Operation *>(plan.loop)) {
+      if (load->getBlock() != plan.loop.getBody() || !load->removeAttr(ofBranchAttr))
+        continue;
+      if (!llvm::is_contained(plan.carried, load) &&
+          llvm::none_of(plan.loads, [&](const FetchedLoad &each) { return each.load == load; }))
+        moveIntoBranches(load);
     }
   }
 

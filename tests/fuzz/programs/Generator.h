@@ -148,6 +148,7 @@ private:
   mlir::Value load(mlir::Value view, mlir::Value row, mlir::Value column, int64_t rows,
                    int64_t columns);
   mlir::Value accumulated(mlir::Value sums);
+  void skipSome(mlir::scf::ForOp loop, mlir::Value phase);
   mlir::Value matmul();
   mlir::Value attention();
 

@@ -98,6 +98,27 @@ Value Generator::load(Value view, Value row, Value column, int64_t rows, int64_t
                                TypedAttr(), tile::Cache::Default, tile::Eviction::Normal);
 }
 
+/// Has a loop skip iterations, as what causal order or a mask hides: all that it does is in a
+/// branch.
+void Generator::skipSome(scf::ForOp loop, Value phase) {
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = loop.getBody();
+  Operation *end = body->getTerminator();
+  builder.setInsertionPointToStart(body);
+  Value count = op<arith::DivSIOp>(loop.getInductionVar(), loop.getStep());
+  Value odd = op<arith::AndIOp>(op<arith::AddIOp>(count, phase), number(1));
+  Value taken = op<arith::CmpIOp>(arith::CmpIPredicate::ne, odd, number(0));
+  auto branch = scf::IfOp::create(builder, loc, loop.getResultTypes(), taken, true, true);
+  Block *then = branch.thenBlock();
+  then->getOperations().splice(then->end(), body->getOperations(), std::next(branch->getIterator()),
+                               end->getIterator());
+  builder.setInsertionPointToEnd(then);
+  scf::YieldOp::create(builder, loc, end->getOperands());
+  builder.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(builder, loc, ValueRange(loop.getRegionIterArgs()));
+  end->setOperands(branch.getResults());
+}
+
 /// A loop over blocks of two inputs: what pipelines are for.
 Value Generator::matmul() {
   static constexpr int64_t heights[] = {16, 32, 64, 48, 8}, widths[] = {16, 32, 64, 48, 8, 24},
@@ -128,6 +149,7 @@ Value Generator::matmul() {
   };
   Value i = corner(), j = corner();
   Value zero = constant({m, n}, sum, 0), first = number(0), step = number(k);
+  Value skipped = pick(3) == 0 ? someScalar() : Value();
   // It may compute with what its dot reads, too.
   const bool isAlsoUsed = pick(3) == 0;
   SmallVector<Value> inits{zero};
@@ -171,6 +193,8 @@ Value Generator::matmul() {
                                       : op<arith::AddFOp>(before, more));
   }
   scf::YieldOp::create(builder, loc, yielded);
+  if (skipped)
+    skipSome(loop, skipped);
   if (isGiven && coin()) {
     builder.setInsertionPointAfter(loop);
     promiseWholePieces(output(element));
@@ -220,6 +244,7 @@ Value Generator::attention() {
   Value others = inTwoParts ? load(queries, someScalar(), zero, m, 16) : Value();
   Value noScores = constant({m, n}, f32, 0), noMaxima = constant({m}, f32, 0);
   Value noSums = constant({m, d}, f32, 0), step = number(n);
+  Value skipped = pick(4) == 0 ? someScalar() : Value();
   auto loop = scf::ForOp::create(builder, loc, zero, keys, step, ValueRange{noSums, noMaxima});
   if (pick(3))
     loop->setAttr("cta.warp_specialize", builder.getBoolAttr(pick(4) != 0));
@@ -249,6 +274,8 @@ Value Generator::attention() {
   Value values = load(v, at, zero, n, d);
   Value next = op<tile::DotOp>(sum.getType(), weights, values, sum, tile::Precision::TF32);
   scf::YieldOp::create(builder, loc, ValueRange{next, greatest});
+  if (skipped)
+    skipSome(loop, skipped);
   return loop.getResult(pick(6) ? 0 : 1);
 }
 
