@@ -309,13 +309,19 @@ void emitTensorCopy(KernelEmitter &emitter, cta::TensorCopyOp op) {
   llvm::IRBuilder<> &b = emitter.b;
   llvm::Value *barrier = mbarrierAt(emitter, op.getBarriers(), emitter.scalar(op.getIndex()));
   byOneThread(emitter, op.getWhen() ? emitter.scalar(op.getWhen()) : nullptr, [&] {
-    if (op.getExpects())
-      emitter.hooks.mbarrierExpect(b, barrier, op.getExpects());
-    forEachBox(emitter, op, op.getShared(),
-               [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *to) {
-                 emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to, barrier,
-                                          op.getShared());
-               });
+    llvm::Value *filled = op.getFilled() ? emitter.scalar(op.getFilled()) : nullptr;
+    if (op.getExpects()) {
+      llvm::Value *bytes = b.getInt32(op.getExpects());
+      emitter.hooks.mbarrierExpect(b, barrier,
+                                   filled ? b.CreateSelect(filled, bytes, b.getInt32(0)) : bytes);
+    }
+    emitter.under(filled, [&] {
+      forEachBox(emitter, op, op.getShared(),
+                 [&](ArrayRef<llvm::Value *> coordinates, llvm::Value *to) {
+                   emitter.hooks.tensorCopy(b, emitter.scalar(op.getMap()), coordinates, to,
+                                            barrier, op.getShared());
+                 });
+    });
   });
 }
 

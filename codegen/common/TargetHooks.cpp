@@ -42,7 +42,7 @@ void TargetHooks::globalProxyFence(IRBuilder<> &) const {
 void TargetHooks::mbarrierInit(IRBuilder<> &, Value *, unsigned) const {
   llvm_unreachable("mbarriers on a target that has none");
 }
-void TargetHooks::mbarrierExpect(IRBuilder<> &, Value *, unsigned) const {
+void TargetHooks::mbarrierExpect(IRBuilder<> &, Value *, Value *) const {
   llvm_unreachable("mbarriers on a target that has none");
 }
 void TargetHooks::mbarrierWait(IRBuilder<> &, Value *, Value *) const {

@@ -141,7 +141,7 @@ public:
   /// An mbarrier, at an address in shared memory, that so many arrivals complete a phase of.
   virtual void mbarrierInit(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned arrivals) const;
   /// This thread arrives, and so many more bytes have to be copied in this phase.
-  virtual void mbarrierExpect(llvm::IRBuilder<> &b, llvm::Value *barrier, unsigned bytes) const;
+  virtual void mbarrierExpect(llvm::IRBuilder<> &b, llvm::Value *barrier, llvm::Value *bytes) const;
   /// Waits until the phase of this parity is over.
   virtual void mbarrierWait(llvm::IRBuilder<> &b, llvm::Value *barrier, llvm::Value *parity) const;
   /// What was made of mbarriers is there for the cluster's other block once both have met.

@@ -192,9 +192,9 @@ public:
   void mbarrierInit(IRBuilder<> &b, Value *barrier, unsigned arrivals) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_init_shared, {barrier, b.getInt32(arrivals)});
   }
-  void mbarrierExpect(IRBuilder<> &b, Value *barrier, unsigned bytes) const override {
+  void mbarrierExpect(IRBuilder<> &b, Value *barrier, Value *bytes) const override {
     b.CreateIntrinsic(Intrinsic::nvvm_mbarrier_arrive_expect_tx_scope_cta_space_cta,
-                      {barrier, b.getInt32(bytes)});
+                      {barrier, bytes});
   }
   void mbarrierWait(IRBuilder<> &b, Value *barrier, Value *parity) const override {
     control(b, pseudo::nvMbarrierWait, {barrier, parity})->setConvergent();

@@ -303,15 +303,17 @@ def Cta_TensorCopyBlockOp : Cta_Op<"tensor_copy_block", [AttrSizedOperandSegment
     dimension counts the lines of a block of more dimensions, of these extents ahead of the last. One thread has it done, and
     nobody waits. Where `when` is false nothing is copied. The bytes count for the mbarrier that
     `lower-channels` gives it; `expects`: those of all copies into this use of the channel, which the first of them says.
+    `filled`: where it is false no bytes come, of any copy into this use, and nobody reads it, but the use is signalled.
     `shared`: both blocks of a cluster copy the same, so that each copies one half of it to both.
     `lower-views` turns it into a `tensor_copy`.
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
                        Optional<Cta_MbarriersType>:$barriers, Optional<I32>:$index, Optional<I1>:$when,
-                       DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared,
+                       Optional<I1>:$filled, DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared,
                        OptionalAttr<DenseI64ArrayAttr>:$lines);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`lines` $lines^)? (`shared` $shared^)? (`signals` $barriers^ `[` $index `]`)? (`when` $when^)? attr-dict
+    $view `[` $offsets `]` `,` $buffer (`lines` $lines^)? (`shared` $shared^)? (`signals` $barriers^ `[` $index `]`)? (`when` $when^)?
+    (`filled` $filled^)? attr-dict
     `:` qualified(type($view)) `,` `[` type($offsets) `]` `,` qualified(type($buffer)) (`,` qualified(type($barriers))^)?
   }];
   let hasVerifier = 1;
@@ -325,10 +327,11 @@ def Cta_TensorCopyOp : Cta_Op<"tensor_copy", [AttrSizedOperandSegments,
     one, then those that it has none of.
   }];
   let arguments = (ins Cta_TensorMapType:$map, Variadic<I32>:$coordinates, Cta_BufferType:$buffer,
-                       Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when,
+                       Cta_MbarriersType:$barriers, I32:$index, Optional<I1>:$when, Optional<I1>:$filled,
                        DefaultValuedAttr<I32Attr, "0">:$expects, UnitAttr:$shared);
   let assemblyFormat = [{
-    $map `[` $coordinates `]` `,` $buffer (`shared` $shared^)? `signals` $barriers `[` $index `]` (`when` $when^)? attr-dict
+    $map `[` $coordinates `]` `,` $buffer (`shared` $shared^)? `signals` $barriers `[` $index `]` (`when` $when^)?
+    (`filled` $filled^)? attr-dict
     `:` qualified(type($map)) `,` qualified(type($buffer)) `,` qualified(type($barriers))
   }];
   let hasVerifier = 1;

@@ -577,7 +577,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
       }
       cta::TensorCopyBlockOp::create(builder, loc, block.view, coordinates, buffer,
                                      /*barriers=*/Value(), /*index=*/Value(), /*when=*/Value(),
-                                     /*expects=*/0, shared, /*lines=*/DenseI64ArrayAttr());
+                                     /*filled=*/Value(), /*expects=*/0, shared,
+                                     /*lines=*/DenseI64ArrayAttr());
     } else if (carrier == Carrier::Copies) {
       cta::AsyncCopyBlockOp::create(
           builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),

@@ -349,6 +349,7 @@ private:
     bool isDelayed;      ///< as its loads are
     SmallVector<const FetchedLoad *> loads;
     SmallVector<Value> channels;
+    bool isSkipped = false;        ///< where its loads' condition is false, nobody reads them
     unsigned counter = 0;          ///< the number of its counter among those that the loop carries
     Value use = {};                ///< that an iteration reads
     Operation *lastTile = nullptr; ///< the last read of a tile, once made
@@ -359,6 +360,14 @@ private:
   // better. Where a producer partition copies, what is of another iteration has mbarriers of its
   // own: other loops go on with its ring alone.
   static bool isDelayed(const FetchedLoad &load) { return load.load->hasAttr(delayedAttr); }
+  static Value conditionOf(Operation *load) { return cast<tile::LoadBlockOp>(load).getWhen(); }
+  /// Whether a load's condition is that of a branch, and all that read it are still there.
+  bool isSkippedWhole(const FetchedLoad &load) {
+    auto isOnly = load.load->getAttrOfType<BoolAttr>(ofBranchAttr);
+    return isOnly && isOnly.getValue() && load.byEngine() &&
+           llvm::all_of(load.readers(),
+                        [&](Operation *reader) { return reader->getBlock() != loop.getBody(); });
+  }
   void makeGroups(ArrayRef<FetchedLoad> loads) {
     for (const FetchedLoad &load : loads) {
       Operation *consumer = nullptr;
@@ -378,6 +387,11 @@ private:
       if (consumer->isBeforeInBlock(group->consumer))
         group->consumer = consumer;
     }
+    for (Group &group : groups)
+      group.isSkipped = llvm::all_of(group.loads, [&](const FetchedLoad *load) {
+        return isSkippedWhole(*load) &&
+               conditionOf(load->load) == conditionOf(group.loads.front()->load);
+      });
     llvm::sort(groups, [](const Group &a, const Group &b) {
       return a.consumer->isBeforeInBlock(b.consumer);
     });
@@ -564,13 +578,15 @@ private:
         buffer = cta::AcquireOp::create(builder, fetched->load->getLoc(), fetched->buffer, channel,
                                         slot);
       Operation *load = builder.clone(*fetched->load, map);
+      load->removeAttr(ofBranchAttr);
       narrow(load, inside);
       if (!buffer) {
         loaded.push_back(load->getResult(0));
         continue;
       }
       if (fetched->byEngine())
-        copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside);
+        copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
+                     group.isSkipped);
       else
         copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
       load->erase();
@@ -611,19 +627,20 @@ private:
   }
 
   // The engine copies nothing at all where the iteration is not inside the loop. Where it is, and
-  // the load's condition is false, it gives zeros.
+  // the load's condition is false, it gives zeros, or no bytes where nobody reads them.
   static void copyByEngine(OpBuilder &builder, const FetchedLoad &fetched, const IRMapping &map,
-                           tile::LoadBlockOp load, Value buffer, Value inside) {
+                           tile::LoadBlockOp load, Value buffer, Value inside, bool isSkipped) {
     const Location loc = load.getLoc();
     SmallVector<Value> offsets =
         fetched.tensor->coordinatesOf(builder, loc, load.getOffsets(), map);
-    if (Value isRead = load.getWhen(); isRead && isRead != inside)
+    Value isRead = load.getWhen();
+    if (!isSkipped && isRead && isRead != inside)
       moveOutsideUnless(builder, loc, isRead, offsets);
     if (constantInt(inside).value_or(0))
       inside = {};
     cta::TensorCopyBlockOp::create(builder, loc, fetched.tensor->view, offsets, buffer,
                                    /*barriers=*/Value(), /*index=*/Value(), inside,
-                                   /*expects=*/0, fetched.isShared,
+                                   isSkipped ? isRead : Value(), /*expects=*/0, fetched.isShared,
                                    fetched.hasLines() ? extentsOfLines(load.getType())
                                                       : DenseI64ArrayAttr());
   }

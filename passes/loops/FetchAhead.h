@@ -58,7 +58,8 @@ enum class Producer {
 std::string whyNotAhead(mlir::scf::ForOp loop, mlir::Operation *load, Producer producer,
                         AddressAnalysis &addresses);
 
-/// On loads: they were in a branch, and read nothing where that is not taken.
+/// On loads: they were in a branch, and read nothing where that is not taken. True: as their only
+/// condition.
 inline constexpr llvm::StringLiteral ofBranchAttr = "cta.of_branch";
 /// Moves a load that can be made ahead out of all branches of a loop's body, with what its address
 /// follows from.

@@ -64,8 +64,10 @@ struct LoadBeforeBranches : sectile::impl::LoadBeforeBranchesBase<LoadBeforeBran
           addresses.emplace(getOperation());
         if (!whyNotAhead(loop, load, producer, *addresses).empty())
           continue;
+        auto block = dyn_cast<tile::LoadBlockOp>(load);
+        const bool isOnly = block && !block.getWhen();
         moveOutOfBranches(loop, load);
-        load->setAttr(ofBranchAttr, UnitAttr::get(&getContext()));
+        load->setAttr(ofBranchAttr, BoolAttr::get(&getContext(), isOnly));
       }
     }
   }

@@ -107,10 +107,11 @@ struct ScheduleLoops : sectile::impl::ScheduleLoopsBase<ScheduleLoops> {
   /// What is not made ahead is made where its branch is taken only.
   void moveBack(LoopPlan &plan) {
     for (Operation *load : allIn<Operation *>(plan.loop)) {
-      if (load->getBlock() != plan.loop.getBody() || !load->removeAttr(ofBranchAttr))
+      if (load->getBlock() != plan.loop.getBody() || !load->hasAttr(ofBranchAttr) ||
+          llvm::any_of(plan.loads, [&](const FetchedLoad &each) { return each.load == load; }))
         continue;
-      if (!llvm::is_contained(plan.carried, load) &&
-          llvm::none_of(plan.loads, [&](const FetchedLoad &each) { return each.load == load; }))
+      load->removeAttr(ofBranchAttr);
+      if (!llvm::is_contained(plan.carried, load))
         moveIntoBranches(load);
     }
   }

@@ -292,7 +292,7 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
     OpBuilder builder(copy);
     auto [map, coordinates] = placeOf(copy, block);
     cta::TensorCopyOp::create(builder, copy.getLoc(), map, coordinates, copy.getBuffer(),
-                              copy.getBarriers(), copy.getIndex(), copy.getWhen(),
+                              copy.getBarriers(), copy.getIndex(), copy.getWhen(), copy.getFilled(),
                               copy.getExpects(), copy.getShared());
     copy.erase();
   }

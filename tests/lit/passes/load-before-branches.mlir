@@ -8,7 +8,7 @@ module attributes {cta.target = "sm_80"} {
 // CHECK: scf.for %[[I:.*]] = %{{.*}} iter_args
 // CHECK: %[[THERE:.*]] = arith.trunci
 // CHECK: %[[ROW:.*]] = arith.muli %[[I]]
-// CHECK: tile.load_block %{{.*}}[%[[ROW]], %{{.*}}] when %[[THERE]] {cta.of_branch}
+// CHECK: tile.load_block %{{.*}}[%[[ROW]], %{{.*}}] when %[[THERE]] {cta.of_branch = true}
 // CHECK: scf.if %[[THERE]]
 // CHECK-NOT: tile.load_block
 // CHECK: cta.dot
@@ -57,10 +57,10 @@ module attributes {cta.target = "sm_80"} {
 // CHECK: %[[PAGE:.*]] = tile.load %{{.*}} mask %[[THERE]] :
 // CHECK: tile.splat %[[PAGE]]
 // CHECK: %[[MASK:.*]] = tile.splat %[[THERE]]
-// CHECK: tile.load %{{.*}} mask %[[MASK]] {cta.of_branch}
+// CHECK: tile.load %{{.*}} mask %[[MASK]] {cta.of_branch = false}
 // CHECK: %[[OTHER:.*]] = arith.xori %[[THERE]]
 // CHECK: %[[REST:.*]] = tile.splat %[[OTHER]]
-// CHECK: tile.load %{{.*}} mask %[[REST]] {cta.of_branch}
+// CHECK: tile.load %{{.*}} mask %[[REST]] {cta.of_branch = false}
 // CHECK: scf.if
 // AHEAD-LABEL: @pages
 // AHEAD: scf.for
