@@ -37,6 +37,18 @@ std::string tensorText(DType dtype, std::size_t rank) {
   return std::string(name_of(dtype)) + " with " + axesText(rank);
 }
 
+// A number as a field of type T holds it; none where T is another kind of number.
+template <class T, class V> std::optional<std::uint64_t> wordOf(V value) {
+  std::uint64_t word = 0;
+  if constexpr (std::same_as<V, bool> ? std::same_as<T, bool>
+                : std::integral<V>    ? !std::same_as<T, bool>
+                                      : !std::integral<T>)
+    detail::Argument<Tile<T>>(value).pack(&word);
+  else
+    return std::nullopt;
+  return word;
+}
+
 } // namespace
 
 void Binding::refuse(std::string_view field, const std::string &what) const {
@@ -174,14 +186,8 @@ std::uint64_t Binding::bindNumber(const detail::FieldSpec &field) const {
   const detail::FieldNumber given = number(name, spec.dtype);
   return std::visit(
       [&](auto value) -> std::uint64_t {
-        using V = decltype(value);
         std::optional<std::uint64_t> word;
-        const auto pack = [&]<class T>(T) {
-          if constexpr (std::same_as<V, bool> ? std::same_as<T, bool>
-                        : std::integral<V>    ? !std::same_as<T, bool>
-                                              : !std::integral<T>)
-            detail::Argument<Tile<T>>(value).pack(&word.emplace());
-        };
+        const auto pack = [&]<class T>(T) { word = wordOf<T>(value); };
         for_dtype<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
                   std::uint16_t, std::uint32_t, std::uint64_t, half, bfloat16, float, double,
                   float8_e4m3, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e4m3b11fnuz>(
