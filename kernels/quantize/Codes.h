@@ -17,6 +17,20 @@ template <class Q> Tile<float> scaleFor(const Tile<float> &largest, bool powerOf
   return where(largest < infinity, scale, std::numeric_limits<float>::quiet_NaN());
 }
 
+// What gives numbers their scale: one that the caller gives for all, or the largest of their
+// magnitudes, of which `most` counts at most.
+template <class Q> struct ScaleRule {
+  View<const float, 1> given; // [1]
+  Float most;
+  bool isGiven = false, isBounded = false, powerOfTwo = false;
+
+  Tile<float> operator()(const Tile<float> &largest) const {
+    if (isGiven)
+      return full_like(largest, load(given.ptr()));
+    return scaleFor<Q>(isBounded ? minimum(largest, most, Nan::propagate) : largest, powerOfTwo);
+  }
+};
+
 // As memory holds it: e8m0 is the exponent's part of the bits, 255 of NaN.
 template <class S> Tile<S> storedScale(const Tile<float> &scale) {
   if constexpr (std::same_as<S, std::uint8_t>)
@@ -28,7 +42,7 @@ template <class S> Tile<S> storedScale(const Tile<float> &scale) {
 template <class Q> Tile<Q> codesOf(const Tile<float> &values, const Tile<float> &scale) {
   const auto scaled = values * (1.0f / scale);
   if constexpr (std::same_as<Q, std::int8_t>)
-    return cast<Q>(rint(scaled));
+    return cast<Q>(maximum(rint(scaled), -127.0f, Nan::propagate)); // as far down as up
   else
     return cast<Q>(scaled);
 }

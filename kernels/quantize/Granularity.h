@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/calls/Use.h"
 #include "kernels/references/HostArray.h"
+#include <optional>
 #include <sectile/error.h>
 #include <string>
 
@@ -39,12 +40,21 @@ inline ScaleBlock scaleBlockOf(const Invocation &call) {
   return {block, block};
 }
 
-// Throws InputError for an option `block` other than 32, 64 and 128.
-inline void checkBlock(const Invocation &call) {
-  const std::int64_t block = call.options.integer("block");
-  if (block != 32 && block != 64 && block != 128)
-    refuse(call, "option 'block' is 32, 64 or 128, not ", block);
-}
+// What the kernels of this family take of scales beside the formats.
+ArgumentRow givenScale();
+OptionRow largestMagnitudeOption();
+// Throws InputError for an option `block` other than 32, 64 and 128, and for a scale that is given
+// beside a scale_format other than f32 or a scale_ub.
+void checkScales(const Invocation &call);
+// Throws InputError for a scale that is given, and is no positive number.
+void checkGivenScale(const Invocation &call, std::span<const HostArray> inputs);
+
+// What scales are beside those of the largest magnitudes.
+struct ScaleLimits {
+  std::optional<double> given; // what all scales are
+  double most = 0;             // of the largest magnitudes; 0: any
+};
+ScaleLimits limitsOf(const Invocation &call, std::span<const HostArray> inputs);
 
 // How numbers become codes: which of them share a scale, how many scales there are down and across,
 // the codes' dtype, and the option scale_format.
@@ -53,6 +63,7 @@ struct CodeFormat {
   ScaleBlock scales;
   DType code;
   std::string scaleFormat;
+  ScaleLimits limits = {};
 };
 // x [M, K] -> codes and scales.
 std::vector<HostArray> quantizedReference(const HostArray &x, const CodeFormat &format,

@@ -1,10 +1,12 @@
 // quantize and silu_mul_quantize: matrices as fp8 or int8 codes with scales, as scaled_matmul reads
 // them. Of the elements v that share a scale,
-//   scale = max(largest |v| / largest code, 2^-126), y = v / scale, rounded to nearest even,
+//   scale = max(min(largest |v|, scale_ub) / largest code, 2^-126), or what the caller gives,
+//   y = v / scale, rounded to nearest even, the largest code of its sign beyond the codes,
 // with v = x, or v = silu(gate) * up (Shazeer, arXiv 2002.05202) in f32. Scales of 1 x 128 and
 // 128 x 128 elements are those of DeepSeek-V3 (arXiv 2412.19437); e8m0 scales are those of
 // mx_matmul (OCP Microscaling Formats 1.0, arXiv 2310.10537), rounded up. A NaN or an infinity
-// makes its scale NaN, and its block NaN, or 0 in int8. Refused: blocks other than 32, 64 and 128.
+// makes its scale NaN, and its block NaN, or 0 in int8, if no scale is given. Refused: blocks other
+// than 32, 64 and 128, and what checkScales says.
 #include "kernels/blocks/RoundedActivations.h"
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/quantize/Codes.h"
@@ -21,8 +23,25 @@ struct QuantizeConfig {
   int block = 128;    // elements of a group, or of a block's side
   bool whole = true;  // a row fits the columns
   bool gated = false; // silu(gate) * up instead of x
-  bool powerOfTwo = false;
+  bool scale = false; // given
+  bool bounded = false, powerOfTwo = false;
   int partial = 1; // results of the first of two launches
+};
+
+template <class T, class Q, class S> struct QuantizeArguments {
+  View<const T, 2> x, up;
+  View<const float, 1> scale, partial;
+  View<Q, 2> y;
+  View<S, 2> scales;
+  Float scale_ub;
+
+  ScaleRule<Q> rule(const QuantizeConfig &config) const {
+    return {scale, scale_ub, config.scale, config.bounded, config.powerOfTwo};
+  }
+};
+template <class T> struct LargestArguments {
+  View<const T, 2> x, up;
+  View<float, 1> partial;
 };
 
 template <class T>
@@ -39,16 +58,16 @@ Tile<float> valuesOf(const View<const T, 2> &x, const View<const T, 2> &up, cons
 // Scales that one program can settle: those of rows, groups and blocks.
 template <class T, class Q, class S>
 Kernel quantizeKernel{
-    "quantize", [](View<const T, 2> x, View<const T, 2> up, View<Q, 2> y, View<S, 2> scales,
-                   const QuantizeConfig &config) {
+    "quantize", [](const QuantizeArguments<T, Q, S> &a, const QuantizeConfig &config) {
       const int m = config.rows, n = config.columns;
-      auto take = [&](const Int &i, const Int &j) { return valuesOf(x, up, i, j, config); };
-      auto to = y.tile(m, n);
+      auto take = [&](const Int &i, const Int &j) { return valuesOf(a.x, a.up, i, j, config); };
+      auto to = a.y.tile(m, n);
+      const auto scaleOf = a.rule(config);
       if (config.granularity == Granularity::row) {
         auto row = program_id(0);
         auto finish = [&](const Tile<float> &largest) {
-          auto scale = expand(scaleFor<Q>(max(largest, 1, Nan::propagate), config.powerOfTwo), 1);
-          scales.tile(m, 1).store(row, 0, storedScale<S>(scale));
+          auto scale = expand(scaleOf(max(largest, 1, Nan::propagate)), 1);
+          a.scales.tile(m, 1).store(row, 0, storedScale<S>(scale));
           return scale;
         };
         if (config.whole) {
@@ -56,59 +75,59 @@ Kernel quantizeKernel{
           to.store(row, 0, codesOf<Q>(values, finish(abs(values))));
           return;
         }
-        auto parts = cdiv(x.extent(1), n);
+        auto parts = cdiv(a.x.extent(1), n);
         auto largest = zeros<float>(m, n);
-        for (auto part : range(0, parts))
-          largest = maximum(largest, abs(take(row, part)), Nan::propagate);
+        if (!config.scale)
+          for (auto part : range(0, parts))
+            largest = maximum(largest, abs(take(row, part)), Nan::propagate);
         auto scale = finish(largest);
         for (auto part : range(0, parts))
           to.store(row, part, codesOf<Q>(take(row, part), scale));
         return;
       }
-      auto across = cdiv(x.extent(1), n);
+      auto across = cdiv(a.x.extent(1), n);
       auto i = program_id(0) / across, j = program_id(0) % across;
       auto values = take(i, j);
       if (config.granularity == Granularity::group) {
         const int groups = n / config.block;
         auto grouped = reshape(values, m, groups, config.block);
-        auto scale = scaleFor<Q>(max(abs(grouped), 2, Nan::propagate), config.powerOfTwo);
-        scales.tile(m, groups).store(i, j, storedScale<S>(scale));
+        auto scale = scaleOf(max(abs(grouped), 2, Nan::propagate));
+        a.scales.tile(m, groups).store(i, j, storedScale<S>(scale));
         to.store(i, j, reshape(codesOf<Q>(grouped, expand(scale, 2)), m, n));
         return;
       }
-      auto scale = scaleFor<Q>(max(abs(values), {0, 1}, Nan::propagate), config.powerOfTwo);
-      scales.tile(1, 1).store(i, j, storedScale<S>(broadcast_to(scale, 1, 1)));
+      auto scale = scaleOf(max(abs(values), {0, 1}, Nan::propagate));
+      a.scales.tile(1, 1).store(i, j, storedScale<S>(broadcast_to(scale, 1, 1)));
       to.store(i, j, codesOf<Q>(values, scale));
     }};
 
-// One scale for all takes two launches. The largest magnitude does not depend on the order in which
-// elements are compared, so that programs may share the work in any way.
+// One scale for all takes two launches, if it is not given. The largest magnitude does not depend
+// on the order in which elements are compared, so that programs may share the work in any way.
 template <class T>
 Kernel largestMagnitude{
-    "quantize_largest", [](View<const T, 2> x, View<const T, 2> up, View<float, 1> partial,
-                           const QuantizeConfig &config) {
-      auto across = cdiv(x.extent(1), config.columns);
-      auto tiles = across * cdiv(x.extent(0), config.rows);
+    "quantize_largest", [](const LargestArguments<T> &a, const QuantizeConfig &config) {
+      auto across = cdiv(a.x.extent(1), config.columns);
+      auto tiles = across * cdiv(a.x.extent(0), config.rows);
       auto largest = zeros<float>(config.rows, config.columns);
       for (auto tile : range(program_id(0), tiles, num_programs(0)))
-        largest = maximum(largest, abs(valuesOf(x, up, tile / across, tile % across, config)),
+        largest = maximum(largest, abs(valuesOf(a.x, a.up, tile / across, tile % across, config)),
                           Nan::propagate);
-      store(partial.ptr() + program_id(0), max(largest, {0, 1}, Nan::propagate));
+      store(a.partial.ptr() + program_id(0), max(largest, {0, 1}, Nan::propagate));
     }};
 
 template <class T, class Q, class S>
-Kernel quantizeAll{"quantize_all",
-                   [](View<const T, 2> x, View<const T, 2> up, View<const float, 1> partial,
-                      View<Q, 2> y, View<S, 2> scales, const QuantizeConfig &config) {
-                     auto across = maximum(cdiv(x.extent(1), config.columns), 1);
-                     auto largest = max(partial.tile(config.partial).load(0), 0, Nan::propagate);
-                     auto scale = scaleFor<Q>(largest, config.powerOfTwo);
-                     auto program = program_id(0);
-                     store(scales.ptr(), storedScale<S>(scale), program == 0);
-                     auto i = program / across, j = program % across;
-                     y.tile(config.rows, config.columns)
-                         .store(i, j, codesOf<Q>(valuesOf(x, up, i, j, config), scale));
-                   }};
+Kernel quantizeAll{
+    "quantize_all", [](const QuantizeArguments<T, Q, S> &a, const QuantizeConfig &config) {
+      auto across = maximum(cdiv(a.x.extent(1), config.columns), 1);
+      auto largest = config.scale ? Tile<float>(0.0f)
+                                  : max(a.partial.tile(config.partial).load(0), 0, Nan::propagate);
+      auto scale = a.rule(config)(largest);
+      auto program = program_id(0);
+      store(a.scales.ptr(), storedScale<S>(scale), program == 0);
+      auto i = program / across, j = program % across;
+      a.y.tile(config.rows, config.columns)
+          .store(i, j, codesOf<Q>(valuesOf(a.x, a.up, i, j, config), scale));
+    }};
 
 constexpr std::int64_t widest = 512; // a warp's load of f16 by 16 bytes, twice
 
@@ -191,28 +210,28 @@ void launch(Use &use, const char *first, const char *second) {
   chosen.gated = second != nullptr;
   chosen.powerOfTwo = use.call.options.choice("scale_format") != "f32";
   const std::int64_t down = ceilDiv(m, chosen.rows), tiles = down * ceilDiv(k, chosen.columns);
+  chosen.bounded = use.call.options.number("scale_ub") > 0;
   for_dtype<float, half, bfloat16>(use.call.dtype(first), [&]<class T>(T) {
     const auto x = use.tensor<T, 2>(first);
     const auto up = second ? use.tensor<T, 2>(second) : noTensor<T, 2>();
     const bool ofAll = chosen.granularity == Granularity::tensor;
     auto partial = noTensor<float, 1>();
-    if (ofAll) {
+    if (ofAll && !chosen.scale) {
       // Of nothing there is a scale, too.
       const std::int64_t programs = std::clamp<std::int64_t>(tiles, 1, use.config.at("programs"));
       chosen.partial = static_cast<int>(powerAtLeast(programs));
       partial = use.workspace<float, 1>({programs});
-      use(largestMagnitude<T>, programs, x, up, partial, chosen);
+      use(largestMagnitude<T>, programs, chosen, {{"x", x}, {"up", up}, {"partial", partial}});
     }
     for_dtype<float8_e4m3, float8_e5m2, std::int8_t>(use.call.dtype("y"), [&]<class Q>(Q) {
       for_dtype<float, std::uint8_t>(use.call.dtype("scales"), [&]<class S>(S) {
-        const auto y = use.tensor<Q, 2>("y");
-        const auto scales = use.tensor<S, 2>("scales");
+        const auto run = [&](const auto &kernel, std::int64_t programs) {
+          use(kernel, programs, chosen, {{"x", x}, {"up", up}, {"partial", partial}});
+        };
         if (ofAll)
-          use(quantizeAll<T, Q, S>, std::max<std::int64_t>(tiles, 1), x, up, partial, y, scales,
-              chosen);
+          run(quantizeAll<T, Q, S>, std::max<std::int64_t>(tiles, 1));
         else
-          use(quantizeKernel<T, Q, S>, chosen.granularity == Granularity::row ? down : tiles, x, up,
-              y, scales, chosen);
+          run(quantizeKernel<T, Q, S>, chosen.granularity == Granularity::row ? down : tiles);
       });
     });
   });
@@ -228,10 +247,11 @@ KernelSpec specOf(const char *name, const char *summary, const std::vector<Argum
   };
   spec.add_arguments(inputs);
   spec.add_arguments(
-      {{"-> y: [M, K]", "codes; a value is its code times its scale", {.dtype_by = codes}},
+      {givenScale(),
+       {"-> y: [M, K]", "codes; a value is its code times its scale", {.dtype_by = codes}},
        {"-> scales: [Sm, Sk]",
         "[1, 1] of a tensor, [M, 1] of rows, [M, K / block] of groups, [M / block, K / block] of "
-        "blocks, rounded up",
+        "blocks, rounded up; each is `scale` where that is given",
         {.dtype_by = scales}}});
   spec.add_options(
       {{"granularity: tensor|row|group|block = group",
@@ -241,7 +261,8 @@ KernelSpec specOf(const char *name, const char *summary, const std::vector<Argum
         "extent of a group, and of a block's sides: 32, 64 or 128"},
        {"out: f8e4m3|f8e5m2|i8 = f8e4m3", "y's dtype"},
        {"scale_format: f32|power_of_two|e8m0 = f32",
-        "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"}});
+        "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"},
+       largestMagnitudeOption()});
   spec.config = {{"rows", "rows of one program's tile"},
                  {"columns", "columns of one program's tile"},
                  {"warps", "warps of one program"},
@@ -256,7 +277,8 @@ KernelSpec specOf(const char *name, const char *summary, const std::vector<Argum
     const bool across = granularity == Granularity::tensor || granularity == Granularity::row;
     call.extents["Sk"] = across ? 1 : ceilDiv(k, block.columns);
   };
-  spec.check = checkBlock;
+  spec.check = checkScales;
+  spec.contents = checkGivenScale;
   spec.reference = quantizeReference;
   spec.defaults = defaultsOf;
   spec.spaces = {{.part = "quantize, quantize_all",

@@ -1,9 +1,11 @@
 // rms_norm_quant: RMS norm of x, or of h = x + residual as x's dtype rounds it, as codes of 8 bits
 // with scales of rows or of groups of a row, for scaled_matmul and mx_matmul:
 //   z = h rstd (w + weight_offset), rstd = 1 / sqrt(mean of h^2 + eps),
-//   scales = max(largest |z| / largest code, 2^-126), y = z / scales, rounded to nearest even,
-// in f32 up to there. A NaN or an infinity makes its row's scales and codes NaN, or 0 in int8.
-// Refused: a negative eps, blocks other than 32, 64 and 128.
+//   scales = max(min(largest |z|, scale_ub) / largest code, 2^-126), or what the caller gives,
+//   y = z / scales, rounded to nearest even, the largest code of its sign beyond the codes,
+// in f32 up to there. A NaN or an infinity makes its row's scales and codes NaN, or 0 in int8, if
+// no scale is given. Refused: a negative eps, blocks other than 32, 64 and 128, and what
+// checkScales says.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/norm/NormReferences.h"
 #include "kernels/norm/RmsRows.h"
@@ -21,18 +23,20 @@ struct RmsNormQuantConfig {
   bool whole = true;     // a row fits a block
   bool residual = false; // given
   bool w = true;         // given
-  bool powerOfTwo = false;
+  bool scale = false;    // given
+  bool bounded = false, powerOfTwo = false;
 };
 
 template <class T, class Q, class S> struct RmsNormQuantArguments {
   View<const T, 2> x;
   View<const T, 1> w;
   View<const T, 2> residual;
+  View<const float, 1> scale;
   View<Q, 2> y;
   View<S, 2> scales;
   View<T, 2> h;
   View<float, 1> rstd;
-  Float eps, weight_offset;
+  Float eps, weight_offset, scale_ub;
 };
 
 template <class T, class Q, class S>
@@ -51,9 +55,8 @@ Kernel rmsNormQuant{
           result = result * expand(cast<float>(a.w.tile(n).load(block)) + a.weight_offset, 0);
         return where(expand(block * n + arange(0, n) < a.x.extent(1), 0), result, 0.0f);
       };
-      const auto scaleOf = [&](const Tile<float> &largest) {
-        return scaleFor<Q>(largest, config.powerOfTwo);
-      };
+      const ScaleRule<Q> scaleOf{a.scale, a.scale_ub, config.scale, config.bounded,
+                                 config.powerOfTwo};
       const auto writeGroups = [&](const Int &block, const Tile<float> &values) {
         const auto grouped = reshape(values, m, groups, config.group);
         const auto scale = scaleOf(max(abs(grouped), 2, Nan::propagate));
@@ -83,8 +86,9 @@ Kernel rmsNormQuant{
         return;
       }
       auto largest = zeros<float>(m, n);
-      for (auto block : range(0, rows.blocks()))
-        largest = maximum(largest, abs(at(block)), Nan::propagate);
+      if (!config.scale)
+        for (auto block : range(0, rows.blocks()))
+          largest = maximum(largest, abs(at(block)), Nan::propagate);
       const auto scale = rowScale(largest);
       for (auto block : range(0, rows.blocks()))
         to.store(row, block, codesOf<Q>(at(block), scale));
@@ -108,11 +112,13 @@ KernelSpec sectile::rmsNormQuantSpec() {
   spec.add_arguments({{"x: [..., N] f32|f16|bf16", "any number of rows, of any length"},
                       {"w?: [N] like x", "weight"},
                       {"residual?: [..., N] like x", "added to x before"},
+                      givenScale(),
                       {"-> y: [..., N]",
                        "codes; a normalised number is its code times its scale",
                        {.dtype_by = codes}},
                       {"-> scales: [..., Sn]",
-                       "[..., 1] of rows, [..., N / block] of groups, rounded up",
+                       "[..., 1] of rows, [..., N / block] of groups, rounded up; each is `scale` "
+                       "where that is given",
                        {.dtype_by = scales}},
                       {"-> h: [..., N] like x over x, residual with residual", "x + residual"},
                       {"-> rstd: [...] f32", "1/sqrt(mean of h^2 + eps) of each row"}});
@@ -123,7 +129,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
                     {"block: integer = 128 e.g. 32, 64", "elements of a group: 32, 64 or 128"},
                     {"out: f8e4m3|f8e5m2|i8 = f8e4m3", "y's dtype"},
                     {"scale_format: f32|power_of_two|e8m0 = f32",
-                     "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"}});
+                     "f32; f32, rounded up to powers of two; such a power plus 127 in a byte"},
+                    largestMagnitudeOption()});
   configureRows(spec, "N", 8192, elementsTogetherWithWeights);
   // Blocks of whole groups.
   spec.defaults = [plain = spec.defaults](const Invocation &call, const std::string &target) {
@@ -145,7 +152,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
             ? ceilDiv(call.extent("N"), std::max<std::int64_t>(call.options.integer("block"), 1))
             : 1;
   };
-  spec.check = checkBlock;
+  spec.check = checkScales;
+  spec.contents = checkGivenScale;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     auto norm = rmsNormReference(in[0], movedWeight(in[1], call.options.number("weight_offset")),
@@ -158,7 +166,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
         {{1, isGrouped(call) ? call.options.integer("block") : std::max<std::int64_t>(n, 1)},
          {rows, call.extent("Sn")},
          call.dtype("y"),
-         call.options.choice("scale_format")},
+         call.options.choice("scale_format"),
+         limitsOf(call, in)},
         arithmetic);
     return std::vector{quantised[0], quantised[1], norm.h, norm.rstd};
   };
@@ -172,6 +181,8 @@ KernelSpec sectile::rmsNormQuantSpec() {
                            .whole = use.extent("N") <= use.field("block"),
                            .residual = use.has("residual"),
                            .w = use.has("w"),
+                           .scale = use.has("scale"),
+                           .bounded = use.call.options.number("scale_ub") > 0,
                            .powerOfTwo = use.call.options.choice("scale_format") != "f32"});
     const Grid grid(ceilDiv(use.extent("..."), config.rows));
     for_dtype<float, half, bfloat16>(use.call.dtype("x"), [&]<class T>(T) {

@@ -114,7 +114,9 @@ struct RmsNormQuantOptions {
   double weight_offset = 0; // added to w; 1 for Gemma
   // Neighbours in a row that share a scale: 32, 64 or 128. All of the row if none.
   std::optional<std::int64_t> group = {};
-  bool power_of_two = false; // scales are rounded up to powers of two
+  bool power_of_two = false;           // scales are rounded up to powers of two
+  std::optional<AnyTensor> scale = {}; // [1] f32: all scales, in place of those that fit
+  double scale_ub = 0;                 // the largest magnitude that scales are made for; 0: any
 };
 template <class Q, class T, int N> struct RmsNormQuantOutputs {
   Tensor<Q, N> y;

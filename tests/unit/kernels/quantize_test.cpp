@@ -149,6 +149,29 @@ TEST_P(Quantize, FewProgramsSeeTheWholeTensor) {
   }
 }
 
+// A scale of the caller's, and magnitudes that scales are not made for.
+TEST_P(Quantize, GivenScalesAndBounds) {
+  for (const char *granularity : granularities)
+    for (const char *out : codes)
+      for (const char *kernel : {"quantize", "silu_mul_quantize"}) {
+        KernelCase test = quantized(kernel, 40, 150, granularity, out, "bf16");
+        test.options.emplace_back("scale_ub", "0.5");
+        expectRight(device, test);
+        test.options.pop_back();
+        test.with = {"scale"};
+        expectRight(device, test);
+      }
+  KernelCase rows = quantized("quantize", 5, 300, "row");
+  rows.config = {{"columns", 128}, {"rows", 2}, {"warps", 4}};
+  rows.with = {"scale"};
+  expectRight(device, rows);
+  expectRight(device, [] {
+    KernelCase none = quantized("quantize", 0, 128, "tensor");
+    none.with = {"scale"};
+    return none;
+  }());
+}
+
 TEST_P(QuantizeEverywhere, Right) {
   for (const char *granularity : granularities)
     for (const char *out : codes)
@@ -414,8 +437,8 @@ TEST(QuantizeReference, ByHand) {
   x[1] = -3; // a tie between codes -1 and -2
   x[128] = 12.7;
   x[130 + 5] = -127;
-  const auto outputs =
-      referenceOutputs(call, std::vector{HostArray(DType::float32, {2, 130}, x)}, Arithmetic::own);
+  const auto outputs = referenceOutputs(
+      call, std::vector{HostArray(DType::float32, {2, 130}, x), HostArray()}, Arithmetic::own);
   const auto y = outputs[0].to_double(), scales = outputs[1].to_double();
   EXPECT_EQ(outputs[1].shape, (Shape{2, 2}));
   EXPECT_EQ(scales[0], 2);

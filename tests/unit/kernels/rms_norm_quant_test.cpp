@@ -72,7 +72,7 @@ TEST_P(RmsNormQuant, IsNormThenQuantize) {
         fill(quantised(7, 500, {{"granularity", granularity}}, {"w", "residual"}, "f32"));
     const auto outputs = run(device, both);
     FilledCall norm = fill({"rms_norm", {{"...", 7}, {"N", 500}}, {}, {"w", "residual"}, "f32"});
-    norm.inputs = both.inputs;
+    norm.inputs.assign(both.inputs.begin(), both.inputs.begin() + 3);
     const auto normed = run(device, norm);
     FilledCall codes =
         fill({"quantize", {{"M", 7}, {"K", 500}}, {{"granularity", granularity}}, {}, "f32"});
@@ -126,6 +126,29 @@ TEST_P(RmsNormQuant, ZerosHaveTheLeastScale) {
     EXPECT_EQ(code, 0);
 }
 
+// A scale of the caller's, and magnitudes that scales are not made for.
+TEST_P(RmsNormQuant, TakesScalesAndBounds) {
+  for (const char *granularity : {"row", "group"})
+    for (const char *out : {"f8e4m3", "i8"}) {
+      for (const std::int64_t n : {300, 20000}) {
+        expectRight(device, quantised(3, n, {{"granularity", granularity}, {"out", out}},
+                                      {"w", "residual", "scale"}));
+        expectRight(
+            device,
+            quantised(3, n, {{"granularity", granularity}, {"out", out}, {"scale_ub", "1.5"}}));
+      }
+      KernelCase test = quantised(3, 1100, {{"granularity", granularity}, {"out", out}}, {"scale"});
+      test.config = {{"block", 256}, {"rows", 2}};
+      expectRight(device, test);
+    }
+  FilledCall filled = fill(quantised(2, 200, {{"scale_ub", "1"}}, {}));
+  for (std::size_t i = 0; i < 200; ++i)
+    filled.inputs[0].as<half>()[i] = half(i % 2 ? 0.0f : 3.0f);
+  const auto outputs = run(device, filled);
+  EXPECT_EQ(outputs[1].to_double()[0], double(1 / 448.0f));
+  EXPECT_EQ(outputs[0].to_double()[0], 448);
+}
+
 TEST(RmsNormQuantElsewhere, OnTheInterpreterAndOtherChips) {
   for (const char *name : {"interpreter", "virtual:gfx942", "virtual:gfx1100"})
     for (const char *granularity : {"row", "group"})
@@ -152,6 +175,9 @@ TEST(RmsNormQuantRefuses, WhatItCannotDo) {
   };
   expectRefused(quantised(2, 300, {{"eps", "-1"}}), "'eps' is -1, but must be at least 0");
   expectRefused(quantised(2, 300, {{"block", "48"}}), "'block' is 32, 64 or 128, not 48");
+  expectRefused(quantised(2, 300, {{"scale_ub", "2"}}, {"scale"}), "scale_ub bounds only scales");
+  expectRefused(quantised(2, 300, {{"scale_format", "e8m0"}}, {"scale"}),
+                "scale_format must be f32, not e8m0");
   const FilledCall filled = fill(quantised(2, 300, {{"granularity", "group"}}));
   try {
     execute(Device::open("virtual:sm_80"), filled.call,
