@@ -76,7 +76,7 @@ template <class T> void copy(Use &use, const std::string &input, const std::stri
 
 void sectile::copyUpdated(Use &use) {
   for (const ArgumentSpec &spec : use.call.kernel->arguments) {
-    if (!spec.updates)
+    if (!spec.updates || !use.has(spec.over.front()))
       continue;
     const std::string &input = spec.over.front();
     switch (size_of(use.call.dtype(input))) {

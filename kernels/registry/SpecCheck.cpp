@@ -129,11 +129,12 @@ private:
         require(one.output && isInput(input),
                 who + " may be over '" + input +
                     "': only outputs have `over`, and it names inputs");
-      require(!one.updates || (one.over.size() == 1 && one.like == one.over.front() &&
-                               input(one.over.front()).axes == one.axes &&
-                               !input(one.over.front()).optional && one.with.empty()),
-              who + " updates an input: `over` names that one, of its axes and dtype, and neither "
-                    "may be left out");
+      require(!one.updates ||
+                  (one.over.size() == 1 && one.like == one.over.front() &&
+                   input(one.over.front()).axes == one.axes &&
+                   one.with == (input(one.over.front()).optional ? one.over.front() : "")),
+              who + " updates an input: `over` names that one, of its axes and dtype, and so does "
+                    "`with` if it may be left out");
       require(one.with.empty() || (one.output && isSwitch(one.with)),
               who + " has `with` = '" + one.with +
                   "': only outputs have it, and it names an optional input or a flag");

@@ -1,7 +1,8 @@
 // Arguments and checks of kernels that append to a cache. Refused: caches of another dtype than k's
-// that are not of 8 bits, pages outside 1 to 256, D or Dv
-// outside 1 to 1024; from the host also slots that there are not, and two tokens with one slot. The
-// device leaves tokens out whose slots there are not.
+// that are not of 8 bits, pages outside 1 to 256, D or Dv outside 1 to 1024, scales to be made of
+// other caches than those of 8 bits, from the host also slots that
+// there are not, and two tokens with one slot. The device leaves tokens out whose slots there are
+// not.
 #include "kernels/serving/Append.h"
 #include "kernels/references/HostArray.h"
 #include "kernels/references/Sample.h"
@@ -45,9 +46,13 @@ void sectile::addCaches(KernelSpec &spec, const std::string &rows) {
         "slot s of a token is row s % page of block s / page; a token with -1 is left out",
         {.sample = sampleSlots}}});
   for (const std::string cache : {"k", "v"})
-    spec.add_arguments({{cache + "_scale?: [1|Hkv] f32",
-                         "what numbers of " + cache + "_cache are multiplied by; 1 if not given",
-                         {.sample = sampleUniform(0.01, 0.03)}}});
+    spec.add_arguments(
+        {{cache + "_scale?: [1|Hkv] f32",
+          "what numbers of " + cache + "_cache are multiplied by; 1 if not given",
+          {.sample = sampleUniform(0.01, 0.03)}},
+         {cache + "_scales?: [blocks, Hkv, page] f32",
+          "besides, scales that fit what each token and head is then: these are made",
+          {.stored = inOrder, .sample = sampleUniform(0.01, 0.03)}}});
 }
 
 void sectile::addCacheOutputs(KernelSpec &spec) {
@@ -56,6 +61,12 @@ void sectile::addCacheOutputs(KernelSpec &spec) {
                        "k_cache with the tokens' keys", functions},
                       {"-> v_out: [blocks, Hkv, page, Dv] like v_cache updates v_cache",
                        "v_cache with their values", functions}});
+  for (const std::string scales : {"k_scales", "v_scales"})
+    spec.add_arguments({{"-> " + scales + "_out: [blocks, Hkv, page] like " + scales + " updates " +
+                             scales + " with " + scales,
+                         scales + " with those of the tokens: the largest magnitude over the "
+                                  "largest code, 1 of zeros",
+                         functions}});
   spec.add_options({{"layout: hnd|nhd = hnd",
                      "nhd: the caches are stored as [blocks, page, Hkv, D], as in vLLM"}});
 }

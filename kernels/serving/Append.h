@@ -8,7 +8,7 @@ namespace sectile {
 // The caches, slots and scales, which follow k and v; and the caches as outputs.
 void addCaches(KernelSpec &spec, const std::string &rows);
 void addCacheOutputs(KernelSpec &spec);
-// Extents of a block and of rows, scales.
+// Extents of a block and of rows, and scales.
 void checkAppend(const Invocation &call);
 // Slots that there are not, and slots of two tokens.
 void checkSlots(const Invocation &call, std::span<const HostArray> inputs);
@@ -17,10 +17,14 @@ void checkSlots(const Invocation &call, std::span<const HostArray> inputs);
 // heads of a token in all.
 void configureAppend(KernelSpec &spec, const std::function<std::int64_t(const Invocation &)> &each);
 
-// The cache [blocks, H, page, D] with the rows [T, H, D] in their slots, divided by the scale [1|H]
-// where there is one.
-HostArray appendReference(const HostArray &rows, const HostArray &cache, const HostArray &slots,
-                          const HostArray *scale, Arithmetic arithmetic);
+// The cache [blocks, H, page, D] of `cache`, "k" or "v", with the rows [T, H, D] in their slots,
+// divided by the scales [1|H] where there are any, or by those that fit, and these
+// [blocks, H, page].
+struct Appended {
+  HostArray cache, scales;
+};
+Appended appendReference(const Invocation &call, const std::string &cache, const HostArray &rows,
+                         std::span<const HostArray> inputs, Arithmetic arithmetic);
 
 // Calls function(T{}, C{}) with the types of k and of the caches.
 template <class Function> void forAppend(const Invocation &call, Function &&function) {

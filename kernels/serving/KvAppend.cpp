@@ -1,21 +1,25 @@
 // kv_append: rows of new tokens into a cache in pages,
 //   k_cache[slot / page, h, slot % page] = k[t, h] / k_scale[h], and v alike,
-// rounded to nearest even, where 8-bit types saturate. Append.cpp says what is refused.
+// rounded to nearest even, where 8-bit types saturate. With k_scales they are
+// divided, too, by
+//   k_scales[slot / page, h, slot % page] = max |k[t, h] / k_scale[h]| / largest code, 1 of zeros.
+//   Append.cpp says what is refused.
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Append.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Slots.h"
 
 using namespace sectile;
-using serving::appendRows, serving::SlotRows, serving::tokenSlots;
+using serving::appendRows, serving::RowScales, serving::SlotRows, serving::tokenSlots;
 
 namespace {
 
 struct KvAppendConfig {
   int m = 4, heads = 4, warps = 4;
   int page = 16, width = 128, valueWidth = 128;
-  bool k_scale = false, v_scale = false; // given
-  bool wide = false;                     // slots have 64 bits
+  bool k_scale = false, v_scale = false;   // given
+  bool k_scales = false, v_scales = false; // given, to be made
+  bool wide = false;                       // slots have 64 bits
 };
 
 template <class T, class C> struct KvAppendArguments {
@@ -23,6 +27,7 @@ template <class T, class C> struct KvAppendArguments {
   View<const std::int32_t, 2> slots;
   View<const float, 1> k_scale, v_scale;
   View<C, 4> k_out, v_out;
+  View<float, 3> k_scales_out, v_scales_out;
 };
 
 template <class T, class C>
@@ -31,16 +36,21 @@ Kernel kvAppend{
       const int m = config.m, heads = config.heads;
       const Int block = program_id(0), head = program_id(1);
       const auto slots = tokenSlots(a.slots, config.wide, block, m, config.page, a.k_out.extent(0));
-      const auto append = [&](const View<const T, 3> &rows, const View<C, 4> &cache,
-                              const View<const float, 1> &scales, bool scaled, int width) {
+      const auto append = [&](const View<const T, 3> &rows, const View<C, 4> &cache, int width,
+                              const RowScales<C> &scales) {
         const SlotRows<C> to(cache, slots, head * heads, heads);
-        appendRows(to, rows.tile(m, heads, width).load(block, head, 0), width, scales, scaled,
-                   head);
+        appendRows(to, slots, rows.tile(m, heads, width).load(block, head, 0), width, scales, head);
       };
       when(
           program_id(2) == 0,
-          [&] { append(a.k, a.k_out, a.k_scale, config.k_scale, config.width); },
-          [&] { append(a.v, a.v_out, a.v_scale, config.v_scale, config.valueWidth); });
+          [&] {
+            append(a.k, a.k_out, config.width,
+                   {a.k_scale, a.k_scales_out, config.k_scale, config.k_scales});
+          },
+          [&] {
+            append(a.v, a.v_out, config.valueWidth,
+                   {a.v_scale, a.v_scales_out, config.v_scale, config.v_scales});
+          });
     }};
 
 } // namespace
@@ -59,11 +69,9 @@ KernelSpec sectile::kvAppendSpec() {
   spec.contents = checkSlots;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    const auto appended = [&](std::size_t rows, std::size_t cache, const char *scale) {
-      return appendReference(in[rows], in[cache], in[4],
-                             call.has(scale) ? &in[call.index(scale)] : nullptr, arithmetic);
-    };
-    return std::vector{appended(0, 2, "k_scale"), appended(1, 3, "v_scale")};
+    const auto k = appendReference(call, "k", in[0], in, arithmetic),
+               v = appendReference(call, "v", in[1], in, arithmetic);
+    return std::vector{k.cache, v.cache, k.scales, v.scales};
   };
   configureAppend(spec, [](const Invocation &call) { return 2 * call.extent("Hkv"); });
   spec.neutral = {"m", "heads", "warps"}; // there are no sums

@@ -15,10 +15,10 @@ template <class T, class C>
 Tile<T> latentsOf(const View<const C, 3> &latents, const View<const float, 3> &groups,
                   const Slots &slots, const LatentConfig &config) {
   if (!config.grouped)
-    return PagedHead<T, C>{latents, {}}.load(slots, config.width);
+    return PagedHead<T, C>{latents}.load(slots, config.width);
   const int n = config.n, count = config.width / 128;
-  const auto codes = PagedHead<float, C>{latents, {}}.load(slots, config.width);
-  const auto scales = PagedHead<float, float>{groups, {}}.load(slots, count);
+  const auto codes = PagedHead<float, C>{latents}.load(slots, config.width);
+  const auto scales = PagedHead<float, float>{groups}.load(slots, count);
   return cast<T>(reshape(reshape(codes, n, count, 128) * expand(scales, 2), n, config.width));
 }
 
@@ -105,7 +105,7 @@ void serving::traceLatent(const LatentConfig &config, const LatentTensors<T, C, 
           config.listed ? listedSlots(table, config.page, n, step * n, steps.endSeen)
                         : slotsOf(table, config.page, n, step * n, steps.firstSeen, steps.endSeen);
       BlockOperands<T> of = operandsOf(latentsOf<T, C>(latents, groups, slots, config),
-                                       PagedHead<T, R>{rest, {}}.load(slots, config.rest));
+                                       PagedHead<T, R>{rest}.load(slots, config.rest));
       if (config.listed)
         of.present = [=] { return slots.present; };
       if (config.scaled)

@@ -257,6 +257,8 @@ PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inpu
           .cu = isPacked(call) ? &inputs[call.index("cu_seqlens_q")] : nullptr,
           .kScale = optional("k_scale"),
           .vScale = optional("v_scale"),
+          .kScales = optional("k_scales"),
+          .vScales = optional("v_scales"),
           .queries = queriesOfEach(call),
           .chunk = isCached(call) ? call.options.integer("chunk") : 0,
           .tree = isCached(call) ? optional("tree") : nullptr};
@@ -297,6 +299,10 @@ KernelSpec sectile::pagedSpec(Paged kind) {
            })}}});
   if (kind != Paged::prefill)
     spec.add_arguments({serving::planArgument});
+  for (const std::string cache : {"k", "v"})
+    spec.add_arguments({{cache + "_scales?: [blocks, Hkv, page] f32",
+                         "the same for each key and head, besides",
+                         {.sample = sampleUniform(0.01, 0.03)}}});
   spec.add_arguments({{"-> o" + queries + "like q",
                        single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
                       serving::logarithmsArgument(tokens)});
@@ -353,7 +359,8 @@ KernelSpec sectile::pagedSpec(Paged kind) {
 
 bool sectile::hasWholeSteps(const Invocation &call, std::int64_t n) {
   return call.extent("page") % n == 0 && call.dtype("k_cache") == call.dtype("q") &&
-         !call.has("k_scale") && !call.has("v_scale");
+         !std::ranges::any_of(std::array{"k_scale", "v_scale", "k_scales", "v_scales"},
+                              [&](const char *name) { return call.has(name); });
 }
 
 void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modified,
@@ -396,6 +403,8 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                          .packed = packed,
                          .kScaled = takes(call, "k_scale"),
                          .vScaled = takes(call, "v_scale"),
+                         .kScaledByKey = takes(call, "k_scales"),
+                         .vScaledByKey = takes(call, "v_scales"),
                          .planned = planned,
                          .several = rows.several},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
@@ -407,6 +416,11 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
   };
   paged.kScales = scales("k_scale");
   paged.vScales = scales("v_scale");
+  const auto ofKeys = [&](const char *name) {
+    return takes(call, name) ? use.tensor<float, 3>(name) : noTensor<float, 3>();
+  };
+  paged.kKeyScales = ofKeys("k_scales");
+  paged.vKeyScales = ofKeys("v_scales");
   if (planned && planStep % chosen.n != 0)
     refuse(call, "a step is ", chosen.n, " keys, but a plan's parts are multiples of ", planStep);
   const auto lse = use.tensor<float, 2>("lse");
@@ -467,6 +481,7 @@ void sectile::launchPagedAttention(Use &use) {
                 launch.queryStarts.as<const std::int32_t, 1>(),
                 launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                 launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
+                launch.kKeyScales.as<const float, 3>(), launch.vKeyScales.as<const float, 3>(),
                 launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
             launch.numbers, optionNumbers(numbers), limits,
             PagedOptionConfig{{launch.config, flags}, launch.pages, {chunk > 0, hasTree}});

@@ -13,8 +13,8 @@ using namespace sectile::serving;
 template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                        const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules) {
-  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, o, lse,
-               queries] = tensors;
+  const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, kKeyScales,
+               vKeyScales, o, lse, queries] = tensors;
   const int n = config.n, width = config.width;
   const Int kvHead = program_id(1), head = kvHead * config.group,
             part = pages.splits > 1 ? Int(program_id(2)) : Int(0);
@@ -24,8 +24,10 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
   rules.visibility.require(scores.sequence);
 
   const auto table = tables.at(at.sequence);
-  const PagedHead<T, C> keyPages{k.fix(1, kvHead), kScales.fix(1, kvHead)},
-      valuePages{v.fix(1, kvHead), vScales.fix(1, kvHead)};
+  const PagedHead<T, C> keyPages{k.fix(1, kvHead), kScales.fix(1, kvHead),
+                                 kKeyScales.fix(1, kvHead), pages.kScaled, pages.kScaledByKey},
+      valuePages{v.fix(1, kvHead), vScales.fix(1, kvHead), vKeyScales.fix(1, kvHead), pages.vScaled,
+                 pages.vScaledByKey};
   auto take = [&](OnlineSoftmax &softmax, const Tile<T> &query) {
     const Visits all = scores.keys(at.block, false),
                  steps = !planned   ? all.part(part, pages.splits)
@@ -51,13 +53,13 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
       const Slots slots = slotsOf(table, pages.page, n, step * n, steps.firstSeen, steps.endSeen);
       BlockOperands<T> of{[=] { return keyPages.load(slots, width); },
                           [=] { return valuePages.load(slots, width); }};
-      if (pages.kScaled)
-        of.keyScales = [=] { return keyPages.scale(slots); };
-      if (pages.vScaled)
-        of.valueScales = [=] { return valuePages.scale(slots); };
+      if (pages.kScaled || pages.kScaledByKey)
+        of.keyScales = [=] { return *keyPages.scale(slots); };
+      if (pages.vScaled || pages.vScaledByKey)
+        of.valueScales = [=] { return *valuePages.scale(slots); };
       return of;
     };
-    if (pages.vScaled)
+    if (pages.vScaled || pages.vScaledByKey)
       softmax.valueScales.emplace();
     takeIn(softmax, query, at.block, rest, gathered, scores,
            {.stages = config.overlap ? 1 : config.stages});

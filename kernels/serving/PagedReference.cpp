@@ -111,10 +111,14 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
     const std::int64_t block =
         tables.as<std::int32_t>()[static_cast<std::size_t>(s * tables.shape[1] + j / page)];
     std::vector<double> row = cacheRow(cache, (block * layout.kvHeads + h) * page + j % page);
-    if (const HostArray *scale = keys ? settings.kScale : settings.vScale)
+    const auto multiply = [&](const HostArray *scales, std::int64_t at) {
       for (double &number : row)
-        number *= scale->as<float>()[static_cast<std::size_t>(
-            (scale->shape[0] == 1 ? 0 : block) * layout.kvHeads + h)];
+        number *= scales ? scales->as<float>()[static_cast<std::size_t>(at)] : 1.0f;
+    };
+    if (const HostArray *scale = keys ? settings.kScale : settings.vScale)
+      multiply(scale, (scale->shape[0] == 1 ? 0 : block) * layout.kvHeads + h);
+    multiply(keys ? settings.kScales : settings.vScales,
+             (block * layout.kvHeads + h) * page + j % page);
     return row;
   };
   return attentionReference(layout, q, kCache, vCache, settings.attention, arithmetic);

@@ -1,5 +1,6 @@
 // Keys and values that lie in pages: where they are, and loading them, whatever they are stored in.
 #pragma once
+#include <optional>
 #include <sectile/sectile.h>
 
 namespace sectile::serving {
@@ -29,8 +30,10 @@ inline Slots slotsOf(const View<const std::int32_t, 1> &table, int page, int n, 
 // One head of a cache of C, which is T, an 8-bit type, or std::uint8_t for two numbers of -8 to 7
 // each, the first in the low half. All of them fit a T.
 template <class T, class C> struct PagedHead {
-  View<const C, 3> pages;      // [blocks, page, D]; of pairs [blocks, page, D / 2]
-  View<const float, 1> scales; // [blocks]
+  View<const C, 3> pages;                   // [blocks, page, D]; of pairs [blocks, page, D / 2]
+  View<const float, 1> scales = {};         // [blocks]
+  View<const float, 2> keyScales = {};      // [blocks, page]
+  bool scaled = false, scaledByKey = false; // whether there are any
 
   // [n, width], without scales; zero where there is no key or no element.
   Tile<T> load(const Slots &slots, int width) const {
@@ -51,10 +54,20 @@ template <class T, class C> struct PagedHead {
       return cast<T>(numbers);
     }
   }
-  // [n], or one number where all are in one page.
-  Tile<float> scale(const Slots &slots) const {
-    auto from = scales.ptr() + slots.block * scales.stride(0);
-    return slots.block.rank() ? sectile::load(from, slots.present) : sectile::load(from);
+  // [n], or one number where all are in one page, which has one; none where there are none.
+  std::optional<Tile<float>> scale(const Slots &slots) const {
+    std::optional<Tile<float>> result;
+    if (scaled) {
+      auto from = scales.ptr() + slots.block * scales.stride(0);
+      result = slots.block.rank() ? sectile::load(from, slots.present) : sectile::load(from);
+    }
+    if (scaledByKey) {
+      auto from = keyScales.ptr() + (slots.block * keyScales.stride(0) +
+                                     cast<std::int64_t>(slots.slot) * keyScales.stride(1));
+      auto each = sectile::load(from, slots.present);
+      result = result ? *result * each : each;
+    }
+    return result;
   }
 };
 

@@ -12,7 +12,8 @@ struct PagedSettings {
   AttentionSettings attention;
   // Where the sequences' queries begin and end, [S + 1]; else each has `queries`.
   const HostArray *cu = nullptr;
-  const HostArray *kScale = nullptr, *vScale = nullptr; // [1|blocks, Hkv]
+  const HostArray *kScale = nullptr, *vScale = nullptr;   // [1|blocks, Hkv]
+  const HostArray *kScales = nullptr, *vScales = nullptr; // [blocks, Hkv, page]
   std::int64_t queries = 1;
   std::int64_t chunk = 0;          // positions of one; 0: there are none
   const HostArray *tree = nullptr; // [T, words]: a bit for each of a sequence's last keys

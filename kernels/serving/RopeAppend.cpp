@@ -18,7 +18,7 @@
 #include <limits>
 
 using namespace sectile;
-using serving::appendRows, serving::encoded, serving::headScales, serving::SlotRows,
+using serving::appendRows, serving::encoded, serving::RowScales, serving::SlotRows,
     serving::tokenSlots;
 
 namespace {
@@ -30,6 +30,7 @@ struct RopeAppendConfig {
   bool interleaved = false, scaled = false;
   bool cos_sin = false, q_weight = false, k_weight = false; // given
   bool k_scale = false, v_scale = false;                    // given
+  bool k_scales = false, v_scales = false;                  // given, to be made
   bool wide = false;                                        // slots and positions have 64 bits
 };
 
@@ -41,6 +42,7 @@ template <class T, class C> struct RopeAppendArguments {
   View<const float, 1> k_scale, v_scale;
   View<T, 3> q_out;
   View<C, 4> k_out, v_out;
+  View<float, 3> k_scales_out, v_scales_out;
   RotaryNumbers rotation;
   Float eps, weight_offset;
 };
@@ -91,10 +93,8 @@ Kernel ropeAppend{
                                              : rotationAngles(positions, shape, a.rotation);
         return rotate(pieces, {expand(angles.sin, 1), expand(angles.cos, 1)});
       };
-      const auto placesOf = [&](const View<C, 4> &cache, const Int &head) {
-        return SlotRows<C>(cache,
-                           tokenSlots(a.slots, config.wide, block, m, config.page, cache.extent(0)),
-                           head * heads, heads);
+      const auto slots = [&] {
+        return tokenSlots(a.slots, config.wide, block, m, config.page, a.k_out.extent(0));
       };
       auto query = [&] {
         const PieceTile<2> tile{{m, heads}, {block, part}};
@@ -105,18 +105,28 @@ Kernel ropeAppend{
       auto key = [&] {
         const Int head = part - ofQueries;
         const PieceTile<2> tile{{m, heads}, {block, head}};
-        const auto scale = headScales(a.k_scale, config.k_scale, head, heads);
+        const auto places = slots();
+        const auto pieces = rotated(a.k, tile, a.k_weight, config.k_weight);
+        const RowScales<C> scales{a.k_scale, a.k_scales_out, config.k_scale, config.k_scales};
+        const auto scale = scales.of(places, head, heads, [&] {
+          Tile<float> largest = max(abs(pieces.front()), 2, Nan::propagate);
+          for (const Tile<float> &piece : std::span(pieces).subspan(1))
+            largest = maximum(largest, max(abs(piece), 2, Nan::propagate), Nan::propagate);
+          return largest;
+        });
         Pieces<C> codes;
-        for (const Tile<float> &piece : rotated(a.k, tile, a.k_weight, config.k_weight))
+        for (const Tile<float> &piece : pieces)
           codes.push_back(encoded<C>(piece, scale));
-        const auto to = placesOf(a.k_out, head);
+        const SlotRows<C> to(a.k_out, places, head * heads, heads);
         storePieces(to.dims(), to, shape, codes);
       };
       auto value = [&] {
         const Int head = part - ofQueries - ofKeys;
-        const auto to = placesOf(a.v_out, head);
-        appendRows(to, a.v.tile(m, heads, config.valueWidth).load(block, head, 0),
-                   config.valueWidth, a.v_scale, config.v_scale, head);
+        const auto places = slots();
+        const SlotRows<C> to(a.v_out, places, head * heads, heads);
+        appendRows(to, places, a.v.tile(m, heads, config.valueWidth).load(block, head, 0),
+                   config.valueWidth,
+                   RowScales<C>{a.v_scale, a.v_scales_out, config.v_scale, config.v_scales}, head);
       };
       when(part < ofQueries, query, [&] { when(part < ofQueries + ofKeys, key, value); });
     }};
@@ -150,7 +160,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const auto given = [&](const char *name) {
     return call.has(name) ? &in[call.index(name)] : nullptr;
   };
-  const HostArray &positions = in[call.index("positions")], &slots = in[call.index("slots")];
+  const HostArray &positions = in[call.index("positions")];
   const RotationOptions options = optionsOf(call);
   const auto rotated = [&](HostArray rows, const HostArray *weight) {
     if (weight)
@@ -165,10 +175,9 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
     rows.shape = shape;
     return rows;
   };
-  return {rotated(in[0], given("q_weight")),
-          appendReference(rotated(in[1], given("k_weight")), in[3], slots, given("k_scale"),
-                          arithmetic),
-          appendReference(in[2], in[4], slots, given("v_scale"), arithmetic)};
+  const auto k = appendReference(call, "k", rotated(in[1], given("k_weight")), in, arithmetic),
+             v = appendReference(call, "v", in[2], in, arithmetic);
+  return {rotated(in[0], given("q_weight")), k.cache, v.cache, k.scales, v.scales};
 }
 
 void contents(const Invocation &call, std::span<const HostArray> inputs) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <sectile/sectile.h>
 
@@ -81,15 +82,60 @@ Tile<C> encoded(const Tile<float> &values, const std::optional<Tile<float>> &sca
     return cast<C>(scaled);
 }
 
+// What numbers of rows are divided by before they become codes of C: the scales of heads that are
+// given, and scales that fit what each row is then, which are kept in `made` [blocks, H, page].
+template <class C> struct RowScales {
+  View<const float, 1> given; // [1|H]
+  View<float, 3> made;
+  bool isGiven = false, isMade = false;
+
+  // Of the rows [tokens, heads] of which largest() gives the largest magnitudes: [1 or tokens,
+  // heads, 1], or none.
+  template <class Largest>
+  std::optional<Tile<float>> of(const TokenSlots &slots, const Int &tile, int heads,
+                                const Largest &largest) const {
+    const std::optional<Tile<float>> ofHeads = headScales(given, isGiven, tile, heads);
+    if (!isMade)
+      return ofHeads;
+    const auto scale = fitting(ofHeads, heads, largest, static_cast<int>(slots.block.extent(0)));
+    const Int head = tile * heads + arange(0, heads);
+    const auto row = expand(slots.block * made.stride(0) + slots.place * made.stride(2), 1) +
+                     expand(cast<std::int64_t>(head) * made.stride(1), 0);
+    sectile::store(made.ptr() + row, scale,
+                   expand(slots.present, 1) && expand(head < made.extent(1), 0));
+    const auto each = expand(scale, 2);
+    return ofHeads ? *ofHeads * each : each;
+  }
+
+private:
+  // [tokens, heads]: the largest magnitude over the largest code, 1 of zeros and where C are no
+  // codes.
+  template <class Largest>
+  static Tile<float> fitting(const std::optional<Tile<float>> &ofHeads, int heads,
+                             const Largest &largest, int tokens) {
+    if constexpr (sizeof(C) != 1)
+      return full<float>(1, tokens, heads);
+    constexpr auto most = static_cast<float>(std::numeric_limits<C>::max());
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    Tile<float> magnitude = largest();
+    if (ofHeads)
+      magnitude = magnitude / reshape(*ofHeads, 1, heads);
+    const auto scale =
+        where(magnitude == 0, 1.0f, maximum(magnitude / most, std::numeric_limits<float>::min()));
+    return where(magnitude < infinity, scale, std::numeric_limits<float>::quiet_NaN());
+  }
+};
+
 // Rows [tokens, heads, width] into their slots: as they are, or encoded.
 template <class T, class C>
-void appendRows(const SlotRows<C> &to, const Tile<T> &rows, int width,
-                const View<const float, 1> &scales, bool scaled, const Int &head) {
-  if (std::same_as<T, C> && !scaled)
+void appendRows(const SlotRows<C> &to, const TokenSlots &slots, const Tile<T> &rows, int width,
+                const RowScales<C> &scales, const Int &head) {
+  const auto values = cast<float>(rows);
+  const auto scale = scales.of(slots, head, static_cast<int>(rows.extent(1)),
+                               [&] { return max(abs(values), 2, Nan::propagate); });
+  if (std::same_as<T, C> && !scales.isGiven)
     return to.store(to.dims(), width, rows);
-  const int heads = static_cast<int>(rows.extent(1));
-  to.store(to.dims(), width,
-           encoded<C>(cast<float>(rows), headScales(scales, scaled, head, heads)));
+  to.store(to.dims(), width, encoded<C>(values, scale));
 }
 
 } // namespace sectile::serving

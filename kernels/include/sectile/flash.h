@@ -106,10 +106,9 @@ inline Arguments<Operands<>> operandsFrom(std::type_identity<Operands<>>, Learne
   return {};
 }
 template <class P, class... Rest, class Value, class... Values>
-  requires(sizeof...(Rest) == sizeof...(Values))
-Arguments<Operands<P, Rest...>> operandsFrom(std::type_identity<Operands<P, Rest...>>,
-                                             LearnedParts &parts, const Value &value,
-                                             const Values &...values) {
+requires(sizeof...(Rest) == sizeof...(Values)) Arguments<Operands<P, Rest...>> operandsFrom(
+    std::type_identity<Operands<P, Rest...>>, LearnedParts &parts, const Value &value,
+    const Values &...values) {
   const auto own = operandFrom<P>(value, parts);
   return {own, operandsFrom(std::type_identity<Operands<Rest...>>(), parts, values...)};
 }
@@ -201,8 +200,9 @@ template <class V> struct MakePackedLists {
   }
 };
 // Tensors: those of packed sequences, or others.
-template <class Tensors>
-constexpr bool isPacked = requires(const Tensors &tensors) { tensors.queryStarts; };
+template <class Tensors> constexpr bool isPacked = requires(const Tensors &tensors) {
+  tensors.queryStarts;
+};
 
 template <class Tensors, class F, class V> struct Forward {
   void operator()(Tensors tensors, Numbers numbers, OperandsOf<2, F> operands, V visibility,
@@ -299,10 +299,10 @@ struct Launch {
   std::vector<Tensor<float, 4>> learned = {}; // parts of gradients
   const LearnedGradient *pairs = nullptr;     // the one that is written
   PageConfig pages = {};
-  AnyTensor queryStarts = {};           // of pages
-  AnyTensor plan = {};                  // of packed sequences and of pages
-  AnyTensor kScales = {}, vScales = {}; // of pages
-  std::int64_t queries = 1;             // of PagedTensors
+  AnyTensor queryStarts = {}; // of pages
+  AnyTensor plan = {};        // of packed sequences and of pages
+  AnyTensor kScales = {}, vScales = {}, kKeyScales = {}, vKeyScales = {}; // of pages
+  std::int64_t queries = 1;                                               // of PagedTensors
 };
 using Launcher = std::function<void(Use &, const Launch &)>;
 // Call `launch` for each launch of a call, in order; give the outputs, allocated where there are
@@ -488,8 +488,8 @@ inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { r
 inline Arguments<TokenTree> tree(const Tensor<const std::int32_t, 2> &bits) { return {bits}; }
 // Pairs for which a lambda (const At &, operands...) that captures nothing gives true.
 template <class F, class... Values>
-  requires std::is_class_v<F> && std::is_empty_v<F>
-Arguments<Where<F>> where(F, const Values &...operands) {
+requires std::is_class_v<F> && std::is_empty_v<F> Arguments<Where<F>>
+where(F, const Values &...operands) {
   constexpr std::type_identity<detail::OperandsOf<1, F>> type;
   static_assert(!detail::learnsAny(type),
                 "no operand of flash::where is learned: what a query sees "
@@ -642,27 +642,34 @@ AttentionGradients<std::remove_const_t<T>, 3> backward(
   return sectile::detail::outputsOf<AttentionGradients<E, 3>>(out);
 }
 
+// What numbers of a cache are multiplied by: [1 or blocks, Hkv], or of each key and head
+// [blocks, Hkv, page], as kv_append makes them.
+struct CacheScales {
+  AnyTensor tensor;
+  template <class T> CacheScales(const Tensor<T, 2> &of) : tensor(Tensor<const float, 2>(of)) {}
+  template <class T> CacheScales(const Tensor<T, 3> &of) : tensor(Tensor<const float, 3>(of)) {}
+};
 // Keys and values of S sequences in pages, as flash::pages gives them.
 template <class C> struct Pages {
   Tensor<const C, 4> k, v;
   Tensor<const std::int32_t, 2> tables;
   Tensor<const std::int32_t, 1> lengths;
-  std::optional<Tensor<const float, 2>> kScale, vScale;
+  std::optional<CacheScales> kScale, vScale;
   std::optional<Tensor<const std::int32_t, 2>> plan;
 };
 // Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
 // context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
 // are of the type of q, or they hold numbers of float8_e4m3, float8_e5m2, std::int8_t or, as
 // std::uint8_t with D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are
-// multiplied by scales [1 or blocks, Hkv] where these are given. plan [parts, 4] is of the kernel
+// multiplied by scales where these are given. plan [parts, 4] is of the kernel
 // paged_plan, for one query a sequence.
 template <class C>
 Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
                                     const sectile::detail::KernelInput<C, 4> &v_cache,
                                     const Tensor<const std::int32_t, 2> &block_tables,
                                     const Tensor<const std::int32_t, 1> &context_lens,
-                                    const std::optional<Tensor<const float, 2>> &k_scale = {},
-                                    const std::optional<Tensor<const float, 2>> &v_scale = {},
+                                    const std::optional<CacheScales> &k_scale = {},
+                                    const std::optional<CacheScales> &v_scale = {},
                                     const std::optional<Tensor<const std::int32_t, 2>> &plan = {}) {
   return {k_cache, v_cache, block_tables, context_lens, k_scale, v_scale, plan};
 }
@@ -688,8 +695,12 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                       {"block_tables", pages.tables},
                       {"context_lens", pages.lengths}};
   sectile::detail::addTensor(inputs, "cu_seqlens_q", queryStarts);
-  sectile::detail::addTensor(inputs, "k_scale", pages.kScale);
-  sectile::detail::addTensor(inputs, "v_scale", pages.vScale);
+  const auto addScales = [&](const std::string &name, const std::optional<CacheScales> &scales) {
+    if (scales)
+      inputs.emplace(scales->tensor.extents.size() == 3 ? name + "s" : name, scales->tensor);
+  };
+  addScales("k_scale", pages.kScale);
+  addScales("v_scale", pages.vScale);
   sectile::detail::addTensor(inputs, "plan", pages.plan);
   const NamedTensors out = detail::attend(
       stream, callOf<V>(std::move(inputs), scores, options, to),
@@ -704,6 +715,7 @@ attendPages(const Stream &stream, const Tensor<T, 3> &q, const Pages<C> &pages,
                   launch.queryStarts.as<const std::int32_t, 1>(),
                   launch.plan.as<const std::int32_t, 2>(), launch.sinks.as<const float, 2>(),
                   launch.kScales.as<const float, 2>(), launch.vScales.as<const float, 2>(),
+                  launch.kKeyScales.as<const float, 3>(), launch.vKeyScales.as<const float, 3>(),
                   launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
               launch.numbers, scores.operands, visibility, lists,
               PagedConfig{launch.config, launch.pages});

@@ -13,6 +13,9 @@ namespace sectile {
 struct KvAppendOptions {
   bool nhd = false;
   std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or Hkv] of floats
+  // [blocks, Hkv, page] of floats, with nhd [blocks, page, Hkv]: scales that fit each token and
+  // head are made there, for codes of 8 bits.
+  std::optional<AnyTensor> k_scales = {}, v_scales = {};
 };
 struct RopeAppendOptions {
   bool nhd = false;
@@ -25,6 +28,7 @@ struct RopeAppendOptions {
   std::optional<AnyTensor> cos_sin = {};                 // [P, R] of floats, in place of theta
   std::optional<AnyTensor> q_weight = {}, k_weight = {}; // [D]: heads are normalised before
   std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or Hkv] of floats
+  std::optional<AnyTensor> k_scales = {}, v_scales = {}; // as of KvAppendOptions
 };
 struct AttentionCachedOptions {
   bool causal = true;               // query i of n sees key j where j <= i + context_len - n
@@ -41,7 +45,8 @@ struct AttentionCachedOptions {
   std::optional<AnyTensor> tree = {};  // [T, words] of std::int32_t: bits of keys that tokens see
   std::optional<AnyTensor> plan = {};  // [parts, 4] of std::int32_t, of paged_plan
   std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
-  std::optional<AnyTensor> k_scale = {}, v_scale = {}; // [1 or blocks, Hkv] of floats
+  std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or blocks, Hkv] of floats
+  std::optional<AnyTensor> k_scales = {}, v_scales = {}; // [blocks, Hkv, page], of kv_append
 };
 // Of both kernels over latents, those of one alone marked.
 struct LatentOptions {
@@ -60,6 +65,17 @@ struct PagedSlots {
 
 namespace detail {
 void addOptions(TypedCall &call, const LatentOptions &options);
+// The outputs of what is changed where it lies.
+template <class Options>
+NamedTensors updatedCaches(const AnyTensor &k_cache, const AnyTensor &v_cache,
+                           const Options &options) {
+  NamedTensors outputs{{"k_out", k_cache}, {"v_out", v_cache}};
+  if (options.k_scales)
+    outputs.emplace("k_scales_out", *options.k_scales);
+  if (options.v_scales)
+    outputs.emplace("v_scales_out", *options.v_scales);
+  return outputs;
+}
 // [H, T, W] of [T, H, W], of columns `first` to first + count - 1, and the other way round.
 template <class T>
 Tensor<T, 3> headsFirst(const Tensor<T, 3> &x, std::int64_t first, std::int64_t count) {
@@ -80,7 +96,7 @@ void kv_append(const Stream &stream, const Tensor<T, 3> &k, const detail::Kernel
   detail::run(stream,
               {"kv_append",
                {{"k", k}, {"v", v}, {"k_cache", k_cache}, {"v_cache", v_cache}, {"slots", slots}}},
-              options, {{"k_out", k_cache}, {"v_out", v_cache}});
+              options, detail::updatedCaches(k_cache, v_cache, options));
 }
 
 // The same with k rotated by the tokens' positions [T]. Gives q [T, Hq, D] rotated; `to` may be q.
@@ -100,7 +116,7 @@ rope_append(const Stream &stream, const Tensor<T, 3> &q, const detail::KernelInp
                            {"v_cache", v_cache},
                            {"slots", slots},
                            {"positions", positions}}},
-                         options, to, {{"k_out", k_cache}, {"v_out", v_cache}});
+                         options, to, detail::updatedCaches(k_cache, v_cache, options));
 }
 
 // Attention of q [T, Hq, D], the newest tokens of S sequences, over their keys in pages: key j of

@@ -59,7 +59,7 @@ struct LaunchOptions {
 namespace detail {
 
 inline constexpr unsigned defaultWarps = 4, defaultStages = 3;         // of kernels that do not say
-inline constexpr std::size_t maxArguments = 126, maxConfigFields = 48; // of one kernel, flattened
+inline constexpr std::size_t maxArguments = 142, maxConfigFields = 48; // of one kernel, flattened
 
 // A launch without types.
 struct PackedLaunch {

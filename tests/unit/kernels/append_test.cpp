@@ -62,6 +62,17 @@ TEST_P(Append, TakesEveryKindOfCache) {
                                  nullptr,
                                  {"v_scale"}});
     expectRight(device, {kernel, {}, {}, {}, rows + "f16,k_cache=i8"});
+    expectRight(device, {kernel, {}, {}, {"k_scales", "v_scale", "v_scales"}}); // of no codes
+    // Scales that fit each token and head, of both or one beside the other's.
+    for (const std::string cache : {"f8e4m3", "f8e5m2", "i8"})
+      for (const char *layout : {"hnd", "nhd"})
+        expectRight(device, {kernel,
+                             {},
+                             {{"layout", layout}},
+                             {"k_scales", "v_scale", cache == "i8" ? "k_scale" : "v_scales"},
+                             rows + "bf16,k_cache=" + cache});
+    expectRightWithStrides(
+        device, {kernel, {}, {{"layout", "nhd"}}, {"k_scales", "v_scales"}, "k_cache=f8e4m3"});
     for (const char *layout : {"hnd", "nhd"})
       expectRightWithStrides(device, {kernel, {}, {{"layout", layout}}, {"k_scale"}});
   }
@@ -176,6 +187,39 @@ TEST_P(Append, RoundsAndSaturates) {
   EXPECT_TRUE(std::isnan(e4m3[7]));
 }
 
+// A row's scale is its largest magnitude over the largest code, 1 of zeros, and none of a NaN;
+// those of other slots stay.
+TEST_P(Append, ScalesFitTheirRows) {
+  for (const char *kernel : kernels) {
+    KernelCase test{
+        kernel,
+        {{"T", 4}, {"Hq", 1}, {"Hkv", 1}, {"D", 4}, {"Dv", 4}, {"blocks", 1}, {"page", 5}},
+        {},
+        {"k_scales", "v_scales"},
+        "f32,k_cache=i8"};
+    if (std::string(kernel) == "kv_append")
+      test.extents.erase("Hq");
+    FilledCall filled = fill(test);
+    const auto set = [&](const char *input, const std::vector<double> &numbers) {
+      filled.inputs[filled.call.index(input)].assign(numbers);
+    };
+    set("v", {1, -127, 3, 4, 0, 0, 0, 0, 1, NAN, 2, 3, 254, 1, -3, 2});
+    set("slots", {3, 0, 4, 1});
+    set("v_scales", {7, 7, 7, 7, 7});
+    const auto outputs = run(device, filled);
+    const std::size_t last = outputs.size();
+    const auto scales = outputs[last - 1].to_double(), codes = outputs[last - 3].to_double();
+    EXPECT_EQ(scales[0], 1);
+    EXPECT_EQ(scales[1], 2);
+    EXPECT_EQ(scales[2], 7);
+    EXPECT_EQ(scales[3], 1);
+    EXPECT_TRUE(std::isnan(scales[4]));
+    EXPECT_THAT(std::vector(codes.begin(), codes.begin() + 8),
+                ElementsAre(0, 0, 0, 0, 127, 0, -2, 1));
+    EXPECT_THAT(std::vector(codes.begin() + 12, codes.begin() + 16), ElementsAre(1, -127, 3, 4));
+  }
+}
+
 TEST_P(Append, PositionsATableDoesNotHaveGiveNaN) {
   FilledCall filled = fill({"rope_append", {{"T", 2}, {"P", 5}}, {}, {"cos_sin"}, "f32"});
   filled.inputs[filled.call.index("positions")].assign(std::vector<double>{4, 5});
@@ -205,7 +249,12 @@ TEST(AppendElsewhere, OnTheInterpreterAndOtherChips) {
     const Device device = Device::open(name);
     for (const char *kernel : kernels)
       for (const char *cache : {"f16", "f8e4m3", "i8"})
-        expectRight(device, {kernel, {}, {}, {}, std::string("k_cache=") + cache});
+        expectRight(device, {kernel,
+                             {},
+                             {},
+                             cache[0] == 'i' ? std::vector<std::string>{"k_scales"}
+                                             : std::vector<std::string>{},
+                             std::string("k_cache=") + cache});
     expectRight(device, {"rope_append", {}, {{"style", "interleaved"}}, {"q_weight", "cos_sin"}});
     expectRight(device, {"paged_slots", {}, {{"tokens", "8"}}, {"cu_seqlens_q"}});
   }

@@ -59,6 +59,12 @@ TEST_P(AttentionCachedEverywhere, IsRight) {
                                                           {"plan", "k_scale", "v_scale"},
                                                           "f16,k_cache=f8e5m2"}));
   expectRight(device, even(2, {50, 96, 31}, {"attention_cached", {}, {}, {"plan", "tree"}}));
+  expectRight(device,
+              chunks({{2, 60}, {5, 96}, {1, 0}}, {"attention_cached",
+                                                  {},
+                                                  {},
+                                                  {"plan", "k_scale", "k_scales", "v_scales"},
+                                                  "f16,k_cache=f8e4m3"}));
 }
 
 TEST_P(AttentionCached, TakesChunksOfAnyLength) {
@@ -192,7 +198,8 @@ TEST_P(AttentionCached, OptionsHoldTogether) {
       if (random() % 2)
         test.with.push_back(input);
     if (std::string(test.dtype).size() > 4)
-      test.with.insert(test.with.end(), {"k_scale", "v_scale"});
+      for (const std::string scale : {"k_scale", "v_scale"})
+        test.with.push_back(random() % 2 ? scale : scale + "s");
     test.config = {{"splits", 1 + static_cast<int>(random() % 3)}};
     test.seed = 100 + static_cast<std::uint64_t>(i);
     expectRight(device, random() % 2 ? chunks({{10, 60}, {3, 100}, {21, 21}, {0, 30}, {1, 0}}, test)
@@ -232,7 +239,10 @@ TEST_P(AttentionCached, TakesWhatAppendsWrite) {
   for (const char *cache : {"f8e4m3", "f8e5m2", "i8"}) {
     const std::string dtypes = std::string("bf16,k_cache=") + cache;
     for (const char *kernel : {"paged_decode", "paged_prefill", "attention_cached"})
-      expectRight(device, {kernel, {}, {}, {"k_scale", "v_scale"}, dtypes});
+      for (const char *scales : {"_scale", "_scales"})
+        expectRight(
+            device,
+            {kernel, {}, {}, {std::string("k") + scales, std::string("v") + scales}, dtypes});
   }
 }
 

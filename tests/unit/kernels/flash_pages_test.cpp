@@ -211,7 +211,9 @@ TEST_P(FlashPages, Chunks) {
       flash::window(20, 3) && flash::where([](const flash::At &at) {
         return (at.query() + at.key() + at.head()) % 3 != 0;
       }),
-      [&](double s, const Place &at) { return Dual{s + ofPair(at.query, at.key), 1}; },
+      [&](double s, const Place &at) {
+        return Dual{s + ofPair(at.query, at.key), 1};
+      },
       [](const Place &at) {
         return at.distance <= 20 && at.distance >= -3 && (at.query + at.key + at.head) % 3 != 0;
       });
@@ -447,6 +449,27 @@ TEST_P(FlashPages, SinksAndCachesAreThoseOfTheKernel) {
   compare.operator()<float8_e4m3>(
       64, false, [&] { return static_cast<float8_e4m3>(float(random() % 64) / 16 - 2); });
   compare.operator()<std::uint8_t>(32, true, [&] { return static_cast<std::uint8_t>(random()); });
+
+  // Scales of each key and head.
+  std::vector<float> numbers;
+  for (int i = 0; i < 16 * 2 * 16; ++i)
+    numbers.push_back(float(random() % 64 + 1) / 1024);
+  const auto scales = tensor(device.upload(numbers), {16, 2, 16});
+  const auto cache =
+      tensor(device.upload(std::vector<std::int8_t>(16 * 2 * 16 * 64, 3)), {16, 2, 16, 64});
+  const auto out =
+      flash::attend(stream, q, flash::pages(cache, cache, tables, lengths, scales, scales),
+                    flash::plain(), flash::window(30, std::nullopt));
+  const NamedTensors known = run_kernel(stream, "paged_decode",
+                                        {{"q", q},
+                                         {"k_cache", cache},
+                                         {"v_cache", cache},
+                                         {"block_tables", tables},
+                                         {"context_lens", lengths},
+                                         {"k_scales", scales},
+                                         {"v_scales", scales}},
+                                        {{"window_left", "30"}});
+  EXPECT_EQ(bits(out.o), bits(known.at("o").as<half, 3>()));
 }
 
 TEST(FlashPagesCalls, WhatDoesNotFitIsRefused) {

@@ -356,7 +356,7 @@ TEST(PagedDecodeReference, AgreesWithWorkedValues) {
       values[i * 16] = heads[i];
     return HostArray(DType::float64, shape, values);
   };
-  std::vector<HostArray> inputs(9);
+  std::vector<HostArray> inputs(11);
   inputs[qAt] = first({1, 5}, {2, 1, 16});
   inputs[kAt] = first({std::log(3.0), 99, 0}, {3, 1, 1, 16});
   inputs[vAt] = first({8, 99, 16}, {3, 1, 1, 16});

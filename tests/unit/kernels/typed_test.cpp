@@ -320,6 +320,27 @@ TEST_P(Typed, Appends) {
     expectCache(keys, named, "k_out");
     expectCache(values, named, "v_out");
   }
+  {
+    const auto codes = [&] {
+      return tensor(device.upload(std::vector<std::int8_t>(4 * 2 * 5 * 16)), {4, 2, 5, 16});
+    };
+    const auto scales = [&] { return numbers<float>({4, 2, 5}); };
+    const auto ofKeys = scales(), ofValues = scales();
+    const auto intoKeys = codes(), intoValues = codes();
+    const auto named = run_kernel(stream, "kv_append",
+                                  {{"k", k},
+                                   {"v", v},
+                                   {"k_cache", codes()},
+                                   {"v_cache", codes()},
+                                   {"slots", places.slots},
+                                   {"k_scales", scales()},
+                                   {"v_scales", scales()}});
+    kv_append(stream, k, v, intoKeys, intoValues, places.slots,
+              {.k_scales = ofKeys, .v_scales = ofValues});
+    EXPECT_EQ(intoKeys.download(), (named.at("k_out").as<std::int8_t, 4>().download()));
+    EXPECT_EQ(ofKeys.download(), (named.at("k_scales_out").as<float, 3>().download()));
+    EXPECT_EQ(ofValues.download(), (named.at("v_scales_out").as<float, 3>().download()));
+  }
   const auto keys = cache(11), values = cache(13);
   const auto named = run_kernel(
       stream, "rope_append",

@@ -175,9 +175,10 @@ void tracePairGradients(const PairConfig &config, const PackedBackwardTensors<T>
 struct PageConfig {
   int splits = 1, page = 16; // parts of the keys, each with programs of its own; keys of a page
   bool packed = false;       // sequences have as many queries as queryStarts says; else one each
-  bool kScaled = false, vScaled = false; // the caches' numbers have scales
-  bool planned = false;                  // a plan says what parts there are, of any lengths
-  bool several = false;                  // queries: PagedTensors::queries counts them
+  bool kScaled = false, vScaled = false;           // the caches' numbers have scales of blocks,
+  bool kScaledByKey = false, vScaledByKey = false; // and of keys
+  bool planned = false; // a plan says what parts there are, of any lengths
+  bool several = false; // queries: PagedTensors::queries counts them
 };
 using PagedConfig = JoinedConfig<LoopConfig, PageConfig>;
 
@@ -195,6 +196,7 @@ template <class T, class C, class Out> struct PagedTensors {
   View<const std::int32_t, 1> queryStarts;      // [S + 1]
   View<const std::int32_t, 2> plan;             // [parts, 4]
   View<const float, 2> sinks, kScales, vScales; // [Hq, R], [blocks, Hkv], [blocks, Hkv]
+  View<const float, 3> kKeyScales, vKeyScales;  // [blocks, Hkv, page]
   View<Out, 4> o;                               // [splits, Tq, Hq, D]
   View<float, 3> lse;                           // [splits, Tq, Hq]
   Int queries; // of each sequence, or with a plan and queryStarts the most of one
