@@ -300,6 +300,11 @@ static void remarkOn(std::vector<Remark> &remarks, ModuleOp module, std::string 
                      .text = std::move(text)});
 }
 
+static unsigned sharedBytes(func::FuncOp kernel) {
+  auto bytes = kernel->getAttrOfType<IntegerAttr>(cta::sharedBytesAttr);
+  return bytes ? bytes.getInt() : 0;
+}
+
 Expected<std::string> compileTo(ModuleOp module, const Target &target,
                                 const CompileOptions &options, Form form, CompileTimes *times,
                                 std::vector<Remark> *remarks) {
@@ -350,7 +355,7 @@ Expected<std::string> compileTo(ModuleOp module, const Target &target,
     return linked;
   }
   if (form == Form::Cubin) {
-    auto result = assemble(*code, target);
+    auto result = assemble(*code, target, sharedBytes(*module.getOps<func::FuncOp>().begin()));
     compilation.watch.mark("ptxas");
     if (!result)
       return result.takeError();
@@ -381,11 +386,6 @@ std::vector<Remark> relocated(std::vector<Remark> remarks, const OperationLines 
     if (remark.operation >= 0 && static_cast<size_t>(remark.operation) < lines.size())
       std::tie(remark.file, remark.line) = lines[remark.operation];
   return remarks;
-}
-
-static unsigned sharedBytes(func::FuncOp kernel) {
-  auto bytes = kernel->getAttrOfType<IntegerAttr>(cta::sharedBytesAttr);
-  return bytes ? bytes.getInt() : 0;
 }
 
 static Resources resourcesOf(Form form, const std::string &bytes) {

@@ -31,7 +31,7 @@ std::optional<std::string> machineCodeOf(const Artifact &ptx, const MachineCodeU
                           version->text + "\nforms " + std::string(formsOfPtx) + "\nptx " +
                           digestOf(ptx.bytes);
   return cache.machineCode(key, [&]() -> std::optional<std::string> {
-    llvm::Expected<PtxasResult> made = assemble(ptx.bytes, *target);
+    llvm::Expected<PtxasResult> made = assemble(ptx.bytes, *target, ptx.plan.sharedBytes);
     if (made)
       return std::move(made->cubin);
     llvm::consumeError(made.takeError()); // the driver says better what is wrong

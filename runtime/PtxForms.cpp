@@ -1,6 +1,7 @@
 // Forms of PTX, as text.
 #include "runtime/PtxForms.h"
 #include <algorithm>
+#include <charconv>
 
 namespace sectile::runtime {
 
@@ -17,26 +18,53 @@ static std::string withPlainIndex(std::string_view ptx) {
   return form;
 }
 
+/// Where the directives of the entry say how many threads a block has, if they state no limit on
+/// registers.
+static std::optional<size_t> placeOfLimit(std::string_view ptx) {
+  const size_t entry = ptx.find(".entry"), body = ptx.find("\n{", entry);
+  if (entry == ptx.npos || body == ptx.npos)
+    return std::nullopt;
+  const std::string_view directives = ptx.substr(entry, body - entry);
+  const size_t threads = directives.find(".reqntid");
+  if (threads == directives.npos || directives.find(".minnctapersm") != directives.npos ||
+      directives.find(".maxnreg") != directives.npos)
+    return std::nullopt;
+  return entry + threads;
+}
+
+/// With at least so many blocks on a multiprocessor.
+static std::string withBlocks(std::string_view ptx, size_t place, unsigned blocks) {
+  std::string form(ptx);
+  form.insert(place, ".minnctapersm " + std::to_string(blocks) + "\n");
+  return form;
+}
+
 std::vector<std::string> otherForms(std::string_view ptx) {
-  std::vector<std::string> forms{withPlainIndex(ptx)};
-  std::string &form = forms.front();
-  const bool isAnother = form != ptx;
-  // The directives of the entry, up to its body.
-  const size_t entry = form.find(".entry"), threads = form.find(".reqntid", entry),
-               body = form.find("\n{", entry);
-  const std::string_view directives = std::string_view(form).substr(
-      std::min(entry, form.size()), body == form.npos || entry == form.npos ? 0 : body - entry);
-  const bool isLimited = directives.find(".minnctapersm") != directives.npos ||
-                         directives.find(".maxnreg") != directives.npos;
+  std::vector<std::string> forms;
+  const std::string plain = withPlainIndex(ptx);
+  if (plain != ptx)
+    forms.push_back(plain);
   // One block on a multiprocessor is what .reqntid alone asks for, too.
-  if (directives.find(".reqntid") != directives.npos && !isLimited) {
-    std::string limited = form;
-    limited.insert(threads, ".minnctapersm 1\n");
-    forms.push_back(std::move(limited));
-  }
-  if (!isAnother)
-    forms.erase(forms.begin());
+  if (const std::optional<size_t> place = placeOfLimit(plain))
+    forms.push_back(withBlocks(plain, *place, 1));
   return forms;
+}
+
+std::optional<std::string> formForTwo(std::string_view ptx, unsigned registers,
+                                      unsigned sharedBytes, const Chip &chip) {
+  constexpr unsigned kept = 1024; // bytes of shared memory that each block takes besides
+  const std::optional<size_t> place = placeOfLimit(ptx);
+  if (!place || chip.sharedBytesPerUnit < 2 * (sharedBytes + kept))
+    return std::nullopt;
+  unsigned threads = 0;
+  std::string_view number = ptx.substr(*place + std::string_view(".reqntid").size());
+  number.remove_prefix(std::min(number.find_first_not_of(' '), number.size()));
+  std::from_chars(number.data(), number.data() + number.size(), threads);
+  // A warp's registers come in eights for each thread.
+  const unsigned most = threads ? chip.registersPerUnit / 2 / threads / 8 * 8 : 0;
+  if (registers <= most || 4 * registers > 5 * most)
+    return std::nullopt;
+  return withBlocks(ptx, *place, 2);
 }
 
 std::string spillRemark(unsigned registers, unsigned spillBytes) {

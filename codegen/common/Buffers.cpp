@@ -136,17 +136,16 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
       }
   };
   // Of threads that hold the same, one copies.
-  llvm::BasicBlock *after = nullptr;
-  if (llvm::Value *writer = emitter.isWriter(layout)) {
-    llvm::Function *kernel = b.GetInsertBlock()->getParent();
-    auto *inside = llvm::BasicBlock::Create(b.getContext(), "copy", kernel);
-    after = llvm::BasicBlock::Create(b.getContext(), "copied", kernel);
-    b.CreateCondBr(writer, inside, after);
-    b.SetInsertPoint(inside);
+  llvm::Value *copies = emitter.isWriter(layout);
+  if (op.getFilled()) {
+    llvm::Value *filled = emitter.scalar(op.getFilled());
+    copies = copies ? b.CreateAnd(copies, filled) : filled;
   }
-  if (isAsync) {
-    forAll([&](unsigned reg) { emitter.hooks.asyncCopy(b, access, places.address(reg), bytes); });
-  } else {
+  emitter.under(copies, [&] {
+    if (isAsync) {
+      forAll([&](unsigned reg) { emitter.hooks.asyncCopy(b, access, places.address(reg), bytes); });
+      return;
+    }
     // Copies of other sizes go through registers: all are read before the first is written.
     llvm::Type *words = wordsOf(element, vector);
     SmallVector<std::pair<unsigned, llvm::Value *>> loaded;
@@ -156,11 +155,7 @@ LogicalResult emitAsyncCopy(KernelEmitter &emitter, cta::AsyncCopyOp op) {
     });
     for (auto [reg, value] : loaded)
       b.CreateAlignedStore(value, places.address(reg), llvm::Align(bytes));
-  }
-  if (after) {
-    b.CreateBr(after);
-    b.SetInsertPoint(after);
-  }
+  });
   return success();
 }
 

@@ -71,7 +71,7 @@ static unsigned numberBefore(StringRef text, StringRef phrase) {
   return number;
 }
 
-Expected<PtxasResult> assemble(StringRef ptx, const Target &target) {
+Expected<PtxasResult> assemble(StringRef ptx, const Target &target, unsigned sharedBytes) {
   Expected<PtxasResult> best = runPtxas(ptx, target);
   if (!best)
     return best;
@@ -88,6 +88,14 @@ Expected<PtxasResult> assemble(StringRef ptx, const Target &target) {
     else if (spilt(*other) < spilt(*best))
       best = std::move(other);
   }
+  if (!spilt(*best))
+    if (const auto form = runtime::formForTwo(ptx, best->registers, sharedBytes, target)) {
+      Expected<PtxasResult> two = runPtxas(*form, target);
+      if (!two)
+        consumeError(two.takeError());
+      else if (two->spillStoreBytes <= runtime::mostSpiltForTwo)
+        best = std::move(two);
+    }
   return best;
 }
 

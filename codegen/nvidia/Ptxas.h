@@ -36,8 +36,11 @@ struct PtxasResult {
 llvm::Expected<PtxasResult> runPtxas(llvm::StringRef ptx, const Target &target);
 
 /// The same; where the code spills, also in other forms (runtime/PtxForms.h), and gives what spills
-/// least. ptxas may leave a thread of a large block few of the registers that it could have.
-llvm::Expected<PtxasResult> assemble(llvm::StringRef ptx, const Target &target);
+/// least. ptxas may leave a thread of a large block few of the registers that it could have. Where
+/// registers alone keep a second block of so many bytes of shared memory off a multiprocessor, it
+/// gives what takes fewer, if next to nothing spills then.
+llvm::Expected<PtxasResult> assemble(llvm::StringRef ptx, const Target &target,
+                                     unsigned sharedBytes);
 
 } // namespace sectile
 

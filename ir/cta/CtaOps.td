@@ -263,18 +263,20 @@ def Cta_PermuteBufferOp : Cta_Op<"permute_buffer", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Cta_AsyncCopyOp : Cta_Op<"async_copy", [MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
+def Cta_AsyncCopyOp : Cta_Op<"async_copy", [AttrSizedOperandSegments,
+    MemoryEffects<[MemRead, MemWrite<Cta_SharedMemory>]>]> {
   let summary = "copy from global to shared memory without waiting; where the mask is false the buffer gets zeros";
   let description = [{
     The pointers' layout says which thread copies what; `vector` consecutive registers go as one copy of 4, 8 or 16
-    bytes.
+    bytes. `filled`: where it is false nothing is copied, and nobody reads this use of the buffer.
   }];
   let arguments = (ins TensorOf<[Tile_PtrType]>:$ptr, Cta_BufferType:$buffer, Optional<TensorOf<[I1]>>:$mask,
-                       DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
+                       Optional<I1>:$filled, DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
                        DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
                        OptionalAttr<I32Attr>:$vector);
   let assemblyFormat = [{
-    $ptr `,` $buffer (`mask` $mask^)? attr-dict `:` type($ptr) `,` qualified(type($buffer)) (`mask` type($mask)^)?
+    $ptr `,` $buffer (`mask` $mask^)? (`filled` $filled^)? attr-dict
+    `:` type($ptr) `,` qualified(type($buffer)) (`mask` type($mask)^)?
   }];
   let hasVerifier = 1;
 }
@@ -284,12 +286,12 @@ def Cta_AsyncCopyBlockOp : Cta_Op<"async_copy_block", [AttrSizedOperandSegments,
   let summary = "async_copy from a block of a view; beyond its edges, and without `when` everywhere, the buffer gets zeros";
   let description = "`layout` says which thread copies what. `lower-views` turns it into the form that the target has.";
   let arguments = (ins Tile_ViewType:$view, Variadic<AnySignlessInteger>:$offsets, Cta_BufferType:$buffer,
-                       Optional<I1>:$when, Cta_LayoutAttr:$layout,
+                       Optional<I1>:$when, Optional<I1>:$filled, Cta_LayoutAttr:$layout,
                        DefaultValuedAttr<Tile_Cache, "::sectile::tile::Cache::Default">:$cache,
                        DefaultValuedAttr<Tile_Eviction, "::sectile::tile::Eviction::Normal">:$eviction,
                        OptionalAttr<I32Attr>:$vector);
   let assemblyFormat = [{
-    $view `[` $offsets `]` `,` $buffer (`when` $when^)? attr-dict `:` qualified(type($view)) `,`
+    $view `[` $offsets `]` `,` $buffer (`when` $when^)? (`filled` $filled^)? attr-dict `:` qualified(type($view)) `,`
     `[` type($offsets) `]` `,` qualified(type($buffer))
   }];
   let hasVerifier = 1;

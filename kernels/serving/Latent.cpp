@@ -263,11 +263,13 @@ Config latentDefaults(const Invocation &call, const std::string &target, std::in
   };
   // Two warpgroups have half of the outputs' columns each. Of full tiles multiplying takes the
   // time: with 64 keys in a step each warpgroup's part of the scores is worth an instruction. There
-  // is just room for the operands, and for none of another step in registers.
-  const bool asNumbers = call.dtype("cache") == dtype && !call.has("cache_scale");
-  if (warpgroups && asNumbers && rows >= 64 && latent > 448 && width - latent > 32 &&
-      width - latent <= 64)
-    return config(64, 64, 8, /*overlap=*/false);
+  // is just room for the operands, and for none of another step in registers. Codes are decoded
+  // once for as many rows as can be; those of chosen rows with scales of their own spill.
+  const bool asNumbers = call.dtype("cache") == dtype && !call.has("cache_scale"),
+             chosenBytes = call.dtype("cache") == DType::uint8 && call.extents.contains("topk");
+  if (warpgroups && rows >= 64 && width - latent > 32 &&
+      (!asNumbers || (latent > 448 && width - latent <= 64)))
+    return config(64, chosenBytes ? 32 : 64, 8, /*overlap=*/false);
   if (warpgroups && copiesWholeSteps(call, 32))
     return config(64, 32, 8, /*overlap=*/true);
   const std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16, units ? 32 : 16);

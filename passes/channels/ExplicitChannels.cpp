@@ -582,8 +582,8 @@ struct ExplicitChannels : sectile::impl::ExplicitChannelsBase<ExplicitChannels> 
     } else if (carrier == Carrier::Copies) {
       cta::AsyncCopyBlockOp::create(
           builder, loc, load.getView(), load.getOffsets(), buffer, load.getWhen(),
-          cast<cta::LayoutAttr>(load.getType().getEncoding()), load.getCache(), load.getEviction(),
-          builder.getI32IntegerAttr(vectors[fill]));
+          /*filled=*/Value(), cast<cta::LayoutAttr>(load.getType().getEncoding()), load.getCache(),
+          load.getEviction(), builder.getI32IntegerAttr(vectors[fill]));
     } else {
       cta::LocalStoreOp::create(builder, loc, load, buffer);
     }

@@ -360,11 +360,18 @@ private:
   // better. Where a producer partition copies, what is of another iteration has mbarriers of its
   // own: other loops go on with its ring alone.
   static bool isDelayed(const FetchedLoad &load) { return load.load->hasAttr(delayedAttr); }
-  static Value conditionOf(Operation *load) { return cast<tile::LoadBlockOp>(load).getWhen(); }
+  /// Of a load without a mask of its own, the condition on which it reads anything.
+  static Value conditionOf(Operation *load) {
+    if (auto block = dyn_cast<tile::LoadBlockOp>(load))
+      return block.getWhen();
+    Value mask = cast<tile::LoadOp>(load).getMask();
+    auto splat = mask ? mask.getDefiningOp<tile::SplatOp>() : nullptr;
+    return splat ? splat.getSource() : Value();
+  }
   /// Whether a load's condition is that of a branch, and all that read it are still there.
   bool isSkippedWhole(const FetchedLoad &load) {
     auto isOnly = load.load->getAttrOfType<BoolAttr>(ofBranchAttr);
-    return isOnly && isOnly.getValue() && load.byEngine() &&
+    return isOnly && isOnly.getValue() && conditionOf(load.load) &&
            llvm::all_of(load.readers(),
                         [&](Operation *reader) { return reader->getBlock() != loop.getBody(); });
   }
@@ -389,7 +396,7 @@ private:
     }
     for (Group &group : groups)
       group.isSkipped = llvm::all_of(group.loads, [&](const FetchedLoad *load) {
-        return isSkippedWhole(*load) &&
+        return load->byEngine() && isSkippedWhole(*load) &&
                conditionOf(load->load) == conditionOf(group.loads.front()->load);
       });
     llvm::sort(groups, [](const Group &a, const Group &b) {
@@ -579,6 +586,7 @@ private:
                                         slot);
       Operation *load = builder.clone(*fetched->load, map);
       load->removeAttr(ofBranchAttr);
+      Value isRead = isSkippedWhole(*fetched) ? conditionOf(load) : Value();
       narrow(load, inside);
       if (!buffer) {
         loaded.push_back(load->getResult(0));
@@ -588,7 +596,9 @@ private:
         copyByEngine(builder, *fetched, map, cast<tile::LoadBlockOp>(load), buffer, inside,
                      group.isSkipped);
       else
-        copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector));
+        copyInstead(builder, load, buffer, builder.getI32IntegerAttr(fetched->vector),
+                    isRead ? builder.createOrFold<arith::AndIOp>(load->getLoc(), isRead, inside)
+                           : Value());
       load->erase();
     }
     if (producer != Producer::Registers)
@@ -612,18 +622,21 @@ private:
     }
   }
 
-  // Copies what a load would.
-  static void copyInstead(OpBuilder &builder, Operation *op, Value buffer, IntegerAttr vector) {
+  // Copies what a load would. Where `isRead` is given and false nobody reads it, and no thread
+  // spends anything on it.
+  static void copyInstead(OpBuilder &builder, Operation *op, Value buffer, IntegerAttr vector,
+                          Value isRead) {
     if (auto load = dyn_cast<tile::LoadOp>(op)) {
-      cta::AsyncCopyOp::create(builder, op->getLoc(), load.getPtr(), buffer, load.getMask(),
-                               load.getCache(), load.getEviction(), vector);
+      cta::AsyncCopyOp::create(builder, op->getLoc(), load.getPtr(), buffer,
+                               isRead ? Value() : load.getMask(), isRead, load.getCache(),
+                               load.getEviction(), vector);
       return;
     }
     auto load = cast<tile::LoadBlockOp>(op);
     auto layout = cast<cta::LayoutAttr>(load.getType().getEncoding());
     cta::AsyncCopyBlockOp::create(builder, op->getLoc(), load.getView(), load.getOffsets(), buffer,
-                                  load.getWhen(), layout, load.getCache(), load.getEviction(),
-                                  vector);
+                                  isRead ? Value() : load.getWhen(), isRead, layout,
+                                  load.getCache(), load.getEviction(), vector);
   }
 
   // The engine copies nothing at all where the iteration is not inside the loop. Where it is, and

@@ -65,7 +65,7 @@ struct LoadBeforeBranches : sectile::impl::LoadBeforeBranchesBase<LoadBeforeBran
         if (!whyNotAhead(loop, load, producer, *addresses).empty())
           continue;
         auto block = dyn_cast<tile::LoadBlockOp>(load);
-        const bool isOnly = block && !block.getWhen();
+        const bool isOnly = block ? !block.getWhen() : !cast<tile::LoadOp>(load).getMask();
         moveOutOfBranches(loop, load);
         load->setAttr(ofBranchAttr, BoolAttr::get(&getContext(), isOnly));
       }

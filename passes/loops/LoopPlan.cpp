@@ -127,6 +127,7 @@ public:
         makeRoomAround();
         leaveOut(computed.loads);
         leaveInBranches();
+        lessen();
       }
       carryRows();
       plan.takesTurns = canTakeTurns();
@@ -578,10 +579,26 @@ private:
       keepSlotsFor({});
       return false;
     }
-    plan.depth = depth;
+    plan.depth = deepened(depth);
     sayHowDeep(plan.depth, "beside the buffer that a dot in flight reads");
     return true;
   }
+
+  /// A dot in flight takes one slot of a ring. Where no other block shares the multiprocessor in
+  /// any case, the copies behind it are further ahead than asked for, for as far as there is room:
+  /// with less than three steps in flight the matrix units wait for memory.
+  unsigned deepened(unsigned depth) {
+    unsigned registers = besideTiles::least;
+    for (cta::DotOp dot : plan.inFlight)
+      registers += registersOf(dot.getType());
+    const auto isAlone = [&](unsigned depth) {
+      return resources.blocksWith(plan.loads, depth, registers, loop) == 1;
+    };
+    while (depth < stagesAlone && isAlone(depth) && isAlone(depth + 1))
+      ++depth;
+    return depth;
+  }
+  static constexpr unsigned stagesAlone = 4;
 
   /// Whether a dot in flight that multiplies what its loop computes leaves blocks beside each other
   /// as they were, and these are two at most: their dots hide more than the next operand does.
@@ -662,6 +679,17 @@ private:
     else if (dotsThatOutlive().empty())
       why = "not all that it multiplies is copied to shared memory ahead of it";
     remark(dots.front(), "this dot is complete in its own iteration: " + why);
+  }
+
+  /// Rings are no deeper than there is room for, whatever the loop asks for. What lies beside them
+  /// is an estimate, so that they stay where they alone have room.
+  void lessen() {
+    if (resources.haveRoomAlone(plan.loads, plan.depth))
+      return;
+    const unsigned depth = resources.depthThatFits(plan.loads, plan.depth, loop);
+    plan.depth = depth;
+    if (depth > 0)
+      sayHowDeep(depth, "in shared memory");
   }
 
   /// Leaves a loop around others as it is where its rings take room that these need.

@@ -21,6 +21,13 @@ unsigned LoopResources::depthThatFits(ArrayRef<FetchedLoad> loads, unsigned most
   return depthThatFits(loads, most, scratchIn(around, conversionsOfReads(loads)));
 }
 
+bool LoopResources::haveRoomAlone(ArrayRef<FetchedLoad> loads, unsigned depth) const {
+  int64_t bytes = 0;
+  for (const FetchedLoad &load : loads)
+    bytes += load.slots(depth) * llvm::alignTo(load.buffer.getBytes(), 16);
+  return bytes <= target.maxSharedBytes;
+}
+
 unsigned LoopResources::depthBesideProducer(ArrayRef<FetchedLoad> loads, unsigned most,
                                             scf::ForOp loop) {
   return depthThatFits(

@@ -16,6 +16,8 @@ public:
   /// How many slots for each load, up to `most`, shared memory has room for beside what is in
   /// `around`, an operation during which the rings live.
   unsigned depthThatFits(llvm::ArrayRef<FetchedLoad> loads, unsigned most, mlir::Operation *around);
+  /// Whether rings of so many slots have room, if nothing else of the kernel took any.
+  bool haveRoomAlone(llvm::ArrayRef<FetchedLoad> loads, unsigned depth) const;
   /// The same where a producer partition fills the rings, which then live as long as all loops
   /// around.
   unsigned depthBesideProducer(llvm::ArrayRef<FetchedLoad> loads, unsigned most,

@@ -417,8 +417,8 @@ struct LowerViews : sectile::impl::LowerViewsBase<LowerViews> {
   }
 
   void replace(OpBuilder &builder, cta::AsyncCopyBlockOp op, Value ptr, Value mask) {
-    cta::AsyncCopyOp::create(builder, op.getLoc(), ptr, op.getBuffer(), mask, op.getCache(),
-                             op.getEviction(), op.getVectorAttr());
+    cta::AsyncCopyOp::create(builder, op.getLoc(), ptr, op.getBuffer(), mask, op.getFilled(),
+                             op.getCache(), op.getEviction(), op.getVectorAttr());
   }
 
   Target target;

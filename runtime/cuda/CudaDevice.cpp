@@ -143,6 +143,12 @@ public:
           if (auto other = kernelOfModule();
               other->resources.spillBytes < kernel->resources.spillBytes)
             kernel = std::move(other);
+    if (!isAssembled && artifact.kind == "ptx" && !kernel->resources.spillBytes)
+      if (const auto form = formForTwo(artifact.bytes, kernel->resources.registers,
+                                       artifact.plan.sharedBytes, Chip::known(target));
+          form && isLoaded(*form))
+        if (auto two = kernelOfModule(); two->resources.spillBytes <= mostSpiltForTwo)
+          kernel = std::move(two);
     if (artifact.plan.sharedBytes > defaultSharedBytes)
       check(table().funcSetAttribute(kernel->function, cuda::functionMaxDynamicShared,
                                      static_cast<int>(artifact.plan.sharedBytes)),

@@ -41,7 +41,7 @@ void look(Case &one) {
     llvm::Expected<std::string> ptx = compileTo(module, *one.target, options, Form::Ptx);
     if (!ptx)
       return llvm::consumeError(ptx.takeError());
-    one.real = llvm::cantFail(assemble(*ptx, *one.target));
+    one.real = llvm::cantFail(assemble(*ptx, *one.target, one.target->maxSharedBytes));
   });
 }
 

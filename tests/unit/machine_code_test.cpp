@@ -190,6 +190,26 @@ TEST(PtxForms, LimitsAreKept) {
   EXPECT_THAT(otherForms(".func f\n.reqntid 1\n{"), IsEmpty());
 }
 
+// A second block gets room where a few registers more than it has keep it off.
+TEST(PtxForms, TwoBlocksOfAMultiprocessor) {
+  const Chip &chip = Chip::known("sm_90a");
+  const std::string ptx = ptxWith(".reqntid 256, 1, 1\n", "");
+  const auto two = [&](unsigned registers, unsigned sharedBytes) {
+    return formForTwo(ptx, registers, sharedBytes, chip);
+  };
+  EXPECT_EQ(two(129, 100 << 10), ptxWith(".minnctapersm 2\n.reqntid 256, 1, 1\n", ""));
+  EXPECT_TRUE(two(160, 0));
+  EXPECT_FALSE(two(128, 0)) << "there is room";
+  EXPECT_FALSE(two(161, 0)) << "far from it";
+  EXPECT_FALSE(two(129, 114 << 10)) << "shared memory has none";
+  EXPECT_TRUE(two(129, 113 << 10));
+  for (const char *limit : {".maxnreg 64\n", ".minnctapersm 1\n"})
+    EXPECT_FALSE(formForTwo(ptxWith(std::string(limit) + ".reqntid 256\n", ""), 129, 0, chip));
+  EXPECT_TRUE(formForTwo(ptxWith(".reqntid 512\n", ""), 80, 0, chip));
+  EXPECT_FALSE(formForTwo(ptxWith(".reqntid 128\n", ""), 255, 0, chip)) << "there is room";
+  EXPECT_FALSE(formForTwo(ptxWith(".reqntid 1024\n", ""), 64, 0, chip)) << "32 are far from it";
+}
+
 // An index that the assembler may read again takes no register.
 TEST(PtxForms, ThePlainIndexIsTheFirst) {
   const auto reads = [](const std::string &operation) {

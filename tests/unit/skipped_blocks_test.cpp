@@ -18,9 +18,10 @@ struct Form {
   int loaded = 0;    ///< a number in memory says whether a block is there, not an argument
   int otherwise = 0; ///< where it is not, another one is
   int special = 0;   ///< warps of their own copy
+  int pointers = 0;  ///< loads by pointers
   int m = 128, warps = 8, stages = 3;
 };
-SECTILE_CONFIG(Form, loaded, otherwise, special, m, warps, stages)
+SECTILE_CONFIG(Form, loaded, otherwise, special, pointers, m, warps, stages)
 
 constexpr int n = 64, width = 64;
 
@@ -30,8 +31,13 @@ Kernel product{"skipped_blocks", [](In a, In b, Ptr<const int> places, View<floa
                  auto sums = zeros<float>(form.m, n);
                  for (auto k : range(0, blocks, 1, {.warp_specialize = form.special != 0})) {
                    auto add = [&](const Int &block) {
-                     sums = dot(a.tile(form.m, width).load(i, block),
-                                b.tile(width, n).load(block, 0), sums);
+                     const auto left = [&] {
+                       const auto places = expand(i * form.m + arange(0, form.m), 1) * a.stride(0) +
+                                           expand(block * width + arange(0, width), 0);
+                       return form.pointers ? load(a.ptr() + places)
+                                            : a.tile(form.m, width).load(i, block);
+                     };
+                     sums = dot(left(), b.tile(width, n).load(block, 0), sums);
                    };
                    Bool isThere = (there >> k) % 2 != 0;
                    if (form.loaded)
@@ -120,6 +126,11 @@ TEST_P(SkippedBlocks, InEveryForm) {
         }
 }
 
+TEST_P(SkippedBlocks, ByPointers) {
+  for (const int there : {0b0110101, 0, 0b1000000})
+    check({.pointers = 1}, blocks, there);
+}
+
 TEST(SkippedBlocksCode, AreCopiedAhead) {
   const Device device = Device::open("interpreter");
   auto halves = device.upload(std::vector<half>(256 * 512));
@@ -131,8 +142,9 @@ TEST(SkippedBlocksCode, AreCopiedAhead) {
       return product.emit(target, "cta", tensor(halves, {256, 512}), tensor(halves, {512, n}),
                           places, tensor(results, {256, n}), 8, 3, form);
     };
-    EXPECT_THAT(code("sm_80"), HasSubstr("cta.async_wait"));
-    // No bytes come for a block that is skipped.
+    // Nothing is copied for a block that is skipped.
+    EXPECT_THAT(code("sm_80"), AllOf(HasSubstr("cta.async_wait"),
+                                     testing::ContainsRegex("cta\\.async_copy .* filled ")));
     EXPECT_THAT(code("sm_90a"), testing::ContainsRegex("cta\\.tensor_copy .* filled "));
   }
 }

@@ -188,7 +188,7 @@ std::optional<unsigned> spillsOf(const std::string &code, const Target &target) 
   }
   if (!findPtxas())
     return std::nullopt;
-  const PtxasResult result = llvm::cantFail(assemble(code, target));
+  const PtxasResult result = llvm::cantFail(assemble(code, target, target.maxSharedBytes));
   EXPECT_FALSE(result.serializedWgmma) << result.log;
   return result.spillStoreBytes;
 }
