@@ -178,7 +178,8 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   config["splits"] = 1;
   if (!suitsBoxes(call, target))
     return;
-  // 256 by 64 or 32 has all of few channels: taps are read as often as there are tiles of pixels.
+  // 256 by 64 or 32 are for what has no more columns: taps are read as often as there are tiles of
+  // pixels.
   constexpr ProductTile all[] = {{128, 256, 8, 3}, {128, 192, 8, 3}, {128, 160, 8, 3},
                                  {256, 64, 4, 4},  {256, 32, 4, 4},  {128, 128, 8, 4},
                                  {128, 96, 8, 4},  {64, 128, 4, 4},  {128, 64, 4, 4},
@@ -187,7 +188,8 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
   const std::int64_t strides = shape.h.stride * shape.w.stride;
   std::vector<ProductTile> tiles;
   for (const ProductTile &tile : all)
-    if (!ofImage || shape.w.stride == 1 || columns % tile.n == 0)
+    if ((!ofImage || shape.w.stride == 1 || columns % tile.n == 0) &&
+        (tile.m < 256 || columns <= tile.n))
       tiles.push_back(tile);
   // Of an image's gradient with a stride, so many of the taps lie on a pixel in the mean.
   const std::int64_t taps = ceilDiv(call.extent("R") * call.extent("S"), ofImage ? strides : 1);

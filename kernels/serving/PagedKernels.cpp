@@ -65,6 +65,18 @@ std::int64_t partsOf(const Invocation &call, const std::string &target, std::int
                   8.0 * double(rows * heads * d), 0.02, target);
 }
 
+// The same where threads copy: at least eight warps for each multiprocessor, no program of fewer
+// than four steps.
+std::int64_t partsByThreads(const Invocation &call, const std::string &target, std::int64_t blocks,
+                            std::int64_t n, std::int64_t warps, std::int64_t heads,
+                            std::int64_t rows) {
+  const std::int64_t keys = call.extent("max") * call.extent("page"),
+                     enough = std::clamp<std::int64_t>(
+                         8 / warps * multiprocessors(target) / std::max<std::int64_t>(blocks, 1), 1,
+                         std::clamp<std::int64_t>(ceilDiv(keys, n) / 4, 1, 64));
+  return std::max(enough, partsOf(call, target, blocks, n, heads, rows));
+}
+
 Config decodeDefaults(const Invocation &call, const std::string &target) {
   const std::int64_t group = groupOf(call), heads = call.extent("S") * call.extent("Hkv");
   if (const std::int64_t n = call.extent("D") > 128 ? 32 : 64;
@@ -75,15 +87,10 @@ Config decodeDefaults(const Invocation &call, const std::string &target) {
     return config;
   }
   const std::int64_t m = std::clamp<std::int64_t>(ceilDiv(group, 16) * 16, 16, 32),
-                     warps = warpsOf(call, target, m), n = keysOf(call, target, warps),
-                     blocks = ceilDiv(group, m) * heads,
-                     keys = call.extent("max") * call.extent("page");
-  // At least eight warps for each multiprocessor, no program of fewer than four steps.
-  const std::int64_t enough = std::clamp<std::int64_t>(
-      8 / warps * multiprocessors(target) / std::max<std::int64_t>(blocks, 1), 1,
-      std::clamp<std::int64_t>(ceilDiv(keys, n) / 4, 1, 64));
+                     warps = warpsOf(call, target, m), n = keysOf(call, target, warps);
   Config config = configOf(m, n, warps, false);
-  config["splits"] = std::max(enough, partsOf(call, target, blocks, n, heads, group));
+  config["splits"] =
+      partsByThreads(call, target, ceilDiv(group, m) * heads, n, warps, heads, group);
   return config;
 }
 
@@ -115,8 +122,11 @@ Config cachedDefaults(const Invocation &call, const std::string &target) {
     return config(128, n, 8, true);
   const std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16,
                                                   isSmall(call, target) ? 32 : 64),
-                     warps = warpsOf(call, target, m);
-  return config(m, keysOf(call, target, warps), warps, false);
+                     warps = warpsOf(call, target, m), n = keysOf(call, target, warps);
+  Config byThreads = configOf(m, n, warps, false);
+  byThreads["splits"] =
+      partsByThreads(call, target, ceilDiv(rows, m) * heads, n, warps, heads, rows);
+  return byThreads;
 }
 
 // Whether scores and outputs of one thread stay in registers.

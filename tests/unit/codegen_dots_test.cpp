@@ -47,7 +47,7 @@ void expectNoSpills(std::string_view target, int batch, int m, int n, int k, uns
             : one.emit(target, "ptx", matrix, matrix,
                        Tensor<float, 2>(sums, matrix.extents(), matrix.strides()));
   EXPECT_THAT(ptx, HasSubstr(instruction));
-  auto result = assemble(ptx, llvm::cantFail(Target::get(target)));
+  auto result = assemble(ptx, llvm::cantFail(Target::get(target)), 0);
   ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
   EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
   EXPECT_EQ(result->spillLoadBytes, 0u);
@@ -73,7 +73,7 @@ void expectWarpgroups(int m, int n, int k, unsigned warps, const char *instructi
       kernel.emit("sm_90a", "ptx", matrix, matrix, Tensor<C, 2>(sums, {4096, 4096}, {4096, 1}));
   EXPECT_THAT(ptx, HasSubstr(instruction));
   EXPECT_THAT(ptx, testing::Not(HasSubstr("mma.sync")));
-  auto result = assemble(ptx, llvm::cantFail(Target::get("sm_90a")));
+  auto result = assemble(ptx, llvm::cantFail(Target::get("sm_90a")), 0);
   ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
   EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
   EXPECT_EQ(result->spillLoadBytes, 0u);
@@ -158,8 +158,8 @@ template <class W> void expectFetchedWeights(std::string_view target) {
   const std::string cta = kernel.emit(target, "cta", left, right, sums);
   EXPECT_THAT(cta, testing::ContainsRegex("cta.channel .*64x64xf16"));
   EXPECT_THAT(cta, testing::ContainsRegex("cta.channel .*64x128x(i8|f8E4M3FN)"));
-  auto result =
-      assemble(kernel.emit(target, "ptx", left, right, sums), llvm::cantFail(Target::get(target)));
+  auto result = assemble(kernel.emit(target, "ptx", left, right, sums),
+                         llvm::cantFail(Target::get(target)), 0);
   ASSERT_TRUE(bool(result)) << llvm::toString(result.takeError());
   EXPECT_EQ(result->spillStoreBytes, 0u) << result->log;
 }

@@ -79,7 +79,7 @@ TEST(Compiler, PtxHasVectorsAndTheUsersLines) {
   EXPECT_THAT(ptx, HasSubstr("compiler_test.cpp"));
   EXPECT_THAT(ptx, HasSubstr(".loc"));
   if (findPtxas()) {
-    EXPECT_EQ(cantFail(assemble(ptx, cantFail(Target::get("sm_90a")))).spillStoreBytes, 0u);
+    EXPECT_EQ(cantFail(assemble(ptx, cantFail(Target::get("sm_90a")), 0)).spillStoreBytes, 0u);
   }
 }
 
