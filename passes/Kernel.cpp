@@ -76,7 +76,7 @@ InFlightDiagnostic channelError(Operation *op) {
   return op->emitOpError();
 }
 
-unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, 3); }
+unsigned stagesOf(func::FuncOp kernel) { return numberOf(kernel, cta::stagesAttr, usualStages); }
 unsigned stagesOf(LoopLikeOpInterface loop) {
   auto own = loop->getAttrOfType<IntegerAttr>(cta::stagesAttr);
   return own ? own.getInt() : stagesOf(loop->getParentOfType<func::FuncOp>());

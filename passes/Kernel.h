@@ -60,8 +60,9 @@ bool hasChannelsByHand(mlir::func::FuncOp kernel);
 /// has channels by hand or named barriers, and else the compiler's own.
 mlir::InFlightDiagnostic channelError(mlir::Operation *op);
 
-/// How many uses of a channel are in flight in this kernel's pipelined loops: 3 when it does not
-/// say.
+/// Stages where neither the launch nor the loop says how many.
+inline constexpr unsigned usualStages = 3;
+/// How many uses of a channel are in flight in this kernel's pipelined loops.
 unsigned stagesOf(mlir::func::FuncOp kernel);
 /// The same of a loop, which may say for itself.
 unsigned stagesOf(mlir::LoopLikeOpInterface loop);

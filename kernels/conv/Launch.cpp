@@ -186,13 +186,13 @@ void sectile::addBoxDefaults(Config &config, const Invocation &call, const std::
                                  {64, 64, 4, 6},   {64, 32, 4, 6}};
   const ConvShape shape(call.options);
   const std::int64_t strides = shape.h.stride * shape.w.stride;
+  // Of an image's gradient with a stride, so many of the taps lie on a pixel in the mean.
+  const std::int64_t taps = ceilDiv(call.extent("R") * call.extent("S"), ofImage ? strides : 1);
   std::vector<ProductTile> tiles;
   for (const ProductTile &tile : all)
     if ((!ofImage || shape.w.stride == 1 || columns % tile.n == 0) &&
-        (tile.m < 256 || columns <= tile.n))
+        (tile.m < 256 || columns <= tile.n || taps == 1))
       tiles.push_back(tile);
-  // Of an image's gradient with a stride, so many of the taps lie on a pixel in the mean.
-  const std::int64_t taps = ceilDiv(call.extent("R") * call.extent("S"), ofImage ? strides : 1);
   ProductConfig best = fastestProduct(
       tiles,
       {.batches = 1, .rows = pixels, .columns = columns, .inner = depth * taps, .repeats = taps},

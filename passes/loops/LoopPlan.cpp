@@ -681,10 +681,11 @@ private:
     remark(dots.front(), "this dot is complete in its own iteration: " + why);
   }
 
-  /// Rings are no deeper than there is room for, whatever the loop asks for. What lies beside them
-  /// is an estimate, so that they stay where they alone have room.
+  /// Of a loop that asks for no number of stages, rings are no deeper than there is room for. What
+  /// lies beside them is an estimate, so that they stay where they alone have room.
   void lessen() {
-    if (resources.haveRoomAlone(plan.loads, plan.depth))
+    if (loop->hasAttr(cta::stagesAttr) || plan.stages != usualStages ||
+        resources.haveRoomAlone(plan.loads, plan.depth))
       return;
     const unsigned depth = resources.depthThatFits(plan.loads, plan.depth, loop);
     plan.depth = depth;

@@ -381,9 +381,12 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
     unsigned started = 0;
     DenseMap<Value, unsigned> numbers;
     for (Operation &op : block) {
-      if (auto start = dyn_cast<cta::DotStartOp>(op))
-        numbers[start] = ++started;
-      else if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+      started += isa<cta::DotStartOp>(op);
+      // Of a loop too, whose last dot is started behind those before it.
+      for (Value result : op.getResults())
+        if (isa<cta::InFlightType>(result.getType()))
+          numbers[result] = started;
+      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
         wait.setPending(started - numbers.lookup(wait.getDot()));
     }
   }

@@ -106,9 +106,10 @@ inline Arguments<Operands<>> operandsFrom(std::type_identity<Operands<>>, Learne
   return {};
 }
 template <class P, class... Rest, class Value, class... Values>
-requires(sizeof...(Rest) == sizeof...(Values)) Arguments<Operands<P, Rest...>> operandsFrom(
-    std::type_identity<Operands<P, Rest...>>, LearnedParts &parts, const Value &value,
-    const Values &...values) {
+  requires(sizeof...(Rest) == sizeof...(Values))
+Arguments<Operands<P, Rest...>> operandsFrom(std::type_identity<Operands<P, Rest...>>,
+                                             LearnedParts &parts, const Value &value,
+                                             const Values &...values) {
   const auto own = operandFrom<P>(value, parts);
   return {own, operandsFrom(std::type_identity<Operands<Rest...>>(), parts, values...)};
 }
@@ -200,9 +201,8 @@ template <class V> struct MakePackedLists {
   }
 };
 // Tensors: those of packed sequences, or others.
-template <class Tensors> constexpr bool isPacked = requires(const Tensors &tensors) {
-  tensors.queryStarts;
-};
+template <class Tensors>
+constexpr bool isPacked = requires(const Tensors &tensors) { tensors.queryStarts; };
 
 template <class Tensors, class F, class V> struct Forward {
   void operator()(Tensors tensors, Numbers numbers, OperandsOf<2, F> operands, V visibility,
@@ -488,8 +488,8 @@ inline Arguments<Tree> tree(const Tensor<const std::uint64_t, 2> &ancestors) { r
 inline Arguments<TokenTree> tree(const Tensor<const std::int32_t, 2> &bits) { return {bits}; }
 // Pairs for which a lambda (const At &, operands...) that captures nothing gives true.
 template <class F, class... Values>
-requires std::is_class_v<F> && std::is_empty_v<F> Arguments<Where<F>>
-where(F, const Values &...operands) {
+  requires std::is_class_v<F> && std::is_empty_v<F>
+Arguments<Where<F>> where(F, const Values &...operands) {
   constexpr std::type_identity<detail::OperandsOf<1, F>> type;
   static_assert(!detail::learnsAny(type),
                 "no operand of flash::where is learned: what a query sees "

@@ -211,9 +211,7 @@ TEST_P(FlashPages, Chunks) {
       flash::window(20, 3) && flash::where([](const flash::At &at) {
         return (at.query() + at.key() + at.head()) % 3 != 0;
       }),
-      [&](double s, const Place &at) {
-        return Dual{s + ofPair(at.query, at.key), 1};
-      },
+      [&](double s, const Place &at) { return Dual{s + ofPair(at.query, at.key), 1}; },
       [](const Place &at) {
         return at.distance <= 20 && at.distance >= -3 && (at.query + at.key + at.head) % 3 != 0;
       });
