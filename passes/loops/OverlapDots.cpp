@@ -378,13 +378,16 @@ struct OverlapDots : sectile::impl::OverlapDotsBase<OverlapDots> {
             llvm::any_of(starts, [&](cta::DotStartOp each) { return reads(each, release); }))
           release->moveAfter(wait);
     }
+    // An inner loop may leave a dot in flight, too: after all that was started before the loop.
     unsigned started = 0;
     DenseMap<Value, unsigned> numbers;
     for (Operation &op : block) {
-      if (auto start = dyn_cast<cta::DotStartOp>(op))
-        numbers[start] = ++started;
-      else if (auto wait = dyn_cast<cta::DotWaitOp>(op))
+      if (auto wait = dyn_cast<cta::DotWaitOp>(op))
         wait.setPending(started - numbers.lookup(wait.getDot()));
+      started += isa<cta::DotStartOp>(op);
+      for (Value result : op.getResults())
+        if (isa<cta::InFlightType>(result.getType()))
+          numbers[result] = started;
     }
   }
 
