@@ -196,6 +196,8 @@ private:
         fail("option '" + spec.name + "' is a number, not '" + value + "'");
       if (std::fabs(*number) > std::numeric_limits<float>::max())
         fail("option '" + spec.name + "' is " + value + ", which is more than f32 holds");
+      if (*number != 0 && static_cast<float>(*number) == 0)
+        fail("option '" + spec.name + "' is " + value + ", which f32 rounds to 0");
       checkRange(spec, value);
       return value;
     }

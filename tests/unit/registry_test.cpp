@@ -231,6 +231,8 @@ TEST(Resolve, DtypesAndValuesAreChecked) {
         << text;
   for (const char *text : {"1e300", "-3.5e38"})
     EXPECT_THAT(refusal("attention", {}, {{"scale", text}}), HasSubstr("more than f32 holds"));
+  EXPECT_THAT(refusal("attention", {}, {{"softcap", "1e-300"}}),
+              HasSubstr("option 'softcap' is 1e-300, which f32 rounds to 0"));
   EXPECT_THAT(refusal("layer_norm", {{"x", tensor({4})}, {"w", tensor({4})}, {"b", tensor({4})}},
                       {{"eps", "-1"}}),
               HasSubstr("option 'eps' is -1, but must be at least 0"));

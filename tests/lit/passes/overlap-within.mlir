@@ -134,4 +134,42 @@ func.func @used_at_once(%q: !tile.ptr<f16> {tile.divisible = 16 : i64}, %k: !til
   tile.store_block %result[%c0, %c0], %sums : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
   return
 }
+
+// The dot that an inner loop leaves in flight was started after the outer loop's.
+// CHECK-LABEL: func.func @before_an_inner_loop
+// CHECK: %[[OUTER:.*]] = cta.dot_start
+// CHECK: %[[INNER:.*]] = scf.for
+// CHECK: cta.dot_start
+// CHECK: cta.dots_wait 1
+// CHECK: cta.dot_wait %[[INNER]] :
+// CHECK: cta.dot_wait %[[OUTER]] :
+func.func @before_an_inner_loop(%p: !tile.ptr<f16> {tile.divisible = 16 : i64}, %v: !tile.ptr<f16> {tile.divisible = 16 : i64},
+    %o: !tile.ptr<f32> {tile.divisible = 16 : i64}, %n: i32)
+    attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 2 : i32} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c2 = arith.constant 2 : i32
+  %c64 = arith.constant 64 : i32
+  %c128 = arith.constant 128 : i32
+  %weights = tile.make_view %p, [%c64, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %values = tile.make_view %v, [%n, %c64], [%c64, %c1] : !tile.ptr<f16>, [i32, i32], [i32, i32] -> !tile.view<2xf16>
+  %result = tile.make_view %o, [%c128, %c64], [%c64, %c1] : !tile.ptr<f32>, [i32, i32], [i32, i32] -> !tile.view<2xf32>
+  %weight = tile.load_block %weights[%c0, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+  %turned = tile.permute %weight [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+  %none = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums:2 = scf.for %i = %c0 to %n step %c64 iter_args(%acc = %none, %other = %none) -> (tensor<64x64xf32>, tensor<64x64xf32>) : i32 {
+    %negative = arith.negf %acc : tensor<64x64xf32>
+    %value = tile.load_block %values[%i, %c0] : !tile.view<2xf16>, [i32, i32] -> tensor<64x64xf16>
+    %added = tile.dot %weight, %value, %negative : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+    %positive = arith.maximumf %other, %none : tensor<64x64xf32>
+    %inner = scf.for %j = %c0 to %c2 step %c1 iter_args(%more = %positive) -> (tensor<64x64xf32>) : i32 {
+      %product = tile.dot %turned, %turned, %more : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+      scf.yield %product : tensor<64x64xf32>
+    }
+    tile.store_block %result[%c0, %c0], %inner : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+    scf.yield %added, %inner : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+  tile.store_block %result[%c64, %c0], %sums#0 : !tile.view<2xf32>, [i32, i32], tensor<64x64xf32>
+  return
+}
 }
