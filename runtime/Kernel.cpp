@@ -103,8 +103,10 @@ static std::shared_ptr<LoadedKernel> loadKernel(const KernelDesc &desc, DeviceIm
                                                 unsigned longAxis) {
   if (stream && device.captureOf(stream))
     throw LaunchError("kernel '" + std::string(desc.name) +
-                      "': its first launch for such arguments compiles and loads code, which a "
-                      "capture does not bear: launch it before, or see sectile::prepare");
+                      "': there is no code for these arguments yet, and a capture can neither "
+                      "compile nor load it: launch the kernel with such arguments before, or see "
+                      "sectile::prepare. Integers that are 1 or multiples of 8 or 16 have versions "
+                      "of their own, unless they are sectile::Varying");
   runtime::Activities activities(desc.name, device.name, [&] { return summary(options, packed); });
   const auto artifact =
       runtime::findCode({desc, device, packed, options, masks, longAxis, activities});

@@ -1,4 +1,4 @@
-// What copies wait for, what a capture bears, and what a graph keeps: over fake drivers whose
+// What copies wait for, what a capture takes, and what a graph keeps: over fake drivers whose
 // streams run nothing before something waits for it.
 #include "OrderTest.h"
 #include "kernels/calls/Workspace.h"
