@@ -80,6 +80,22 @@ static mlir::Value integerBinary(Trace &trace, mlir::Location loc, BinaryOp op, 
   llvm_unreachable("every operator is listed");
 }
 
+/// A literal on the right of integers for which the result is undefined, whatever is on the left.
+static void checkRight(BinaryOp op, Kind kind, unsigned bits, const Literal &right,
+                       Location where) {
+  if (isFloat(kind) || right.type == Literal::Type::floating)
+    return;
+  // An Int may be wider in another launch.
+  const unsigned most = kind == Kind::index ? 64 : bits;
+  const bool isNegative = right.type != Literal::Type::natural && right.integer < 0;
+  if ((op == BinaryOp::div || op == BinaryOp::rem) && right.natural == 0)
+    fail(where, "operator " + symbolOf(op) + ": integers cannot be divided by 0");
+  if ((op == BinaryOp::shl || op == BinaryOp::shr) && (isNegative || right.natural >= most))
+    fail(where, "operator " + symbolOf(op) + " by " +
+                    (isNegative ? std::to_string(right.integer) : std::to_string(right.natural)) +
+                    ": numbers of " + Twine(most) + " bits shift by 0 to " + Twine(most - 1));
+}
+
 Value binary(BinaryOp op, Kind kind, const Operand &a, const Operand &b) {
   Location where = a.where;
   Trace &trace = Trace::current(where);
@@ -101,6 +117,8 @@ Value binary(BinaryOp op, Kind kind, const Operand &a, const Operand &b) {
   } else {
     ab = unify(trace, kind, {&a, &b}, what, where);
   }
+  if (!b.value)
+    checkRight(op, kind, bitsOf(kind), b.literal, where);
   mlir::Value result =
       isFloat(kind) ? floatBinary(trace, loc, op, ab) : integerBinary(trace, loc, op, kind, ab);
   return trace.wrap(convert(trace, loc, result, computed, kind,
