@@ -52,7 +52,8 @@ TEST(Errors, Literals) {
       HasSubstr("256 does not fit into i8 (-128 to 127): a number takes the type of the tile"));
   EXPECT_FAULT(sc::zeros<std::uint8_t>(4) + 256, HasSubstr("256 does not fit into u8 (0 to 255)"));
   EXPECT_FAULT(sc::zeros<int>(4) / 0, HasSubstr("operator /: integers cannot be divided by 0"));
-  EXPECT_FAULT(sc::zeros<std::uint8_t>(4) % 0u, HasSubstr("operator %: integers cannot be divided"));
+  EXPECT_FAULT(sc::zeros<std::uint8_t>(4) % 0u,
+               HasSubstr("operator %: integers cannot be divided"));
   EXPECT_FAULT(sc::zeros<int>(4) << 32,
                HasSubstr("operator << by 32: numbers of 32 bits shift by 0 to 31"));
   EXPECT_FAULT(sc::zeros<std::int64_t>(4) >> -1,
