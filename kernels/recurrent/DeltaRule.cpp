@@ -10,6 +10,7 @@
 #include "kernels/recurrent/DeltaRule.h"
 #include "kernels/recurrent/Family.h"
 #include "kernels/registry/Contents.h"
+#include "runtime/Chip.h"
 
 using namespace sectile;
 using namespace sectile::delta;
@@ -249,9 +250,12 @@ Config defaults(const Invocation &call, const std::string &target) {
   const DType dtype = call.dtype("q");
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
-  const std::int64_t chunk = !isHalf || call.extent("T") <= 16 ? 16
-                             : call.extent("T") <= 32          ? 32
-                                                               : 64;
+  // Two chunks of keys and values each are in flight.
+  const Chip &chip = Chip::known(target);
+  const bool isLarge = chip.asyncCopy && 8 * 64 * width > std::int64_t(chip.maxSharedBytes);
+  const std::int64_t chunk = !isHalf || call.extent("T") <= 16   ? 16
+                             : call.extent("T") <= 32 || isLarge ? 32
+                                                                 : 64;
   // In f16, where states enter products more exactly, 128 columns take more registers than there
   // are.
   std::int64_t dv = width > 128 && chunk < 64 ? 16 : 32;

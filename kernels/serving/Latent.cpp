@@ -11,6 +11,7 @@
 #include "kernels/references/Sample.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Plan.h"
+#include "runtime/Chip.h"
 #include <algorithm>
 #include <cstdint>
 
@@ -272,9 +273,26 @@ Config latentDefaults(const Invocation &call, const std::string &target, std::in
     return config(64, chosenBytes ? 32 : 64, 8, /*overlap=*/false);
   if (warpgroups && copiesWholeSteps(call, 32))
     return config(64, 32, 8, /*overlap=*/true);
-  const std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16, units ? 32 : 16);
+  // Rows and the keys of the steps in flight lie in shared memory together, beside weights on their
+  // way. Steps in flight are given up first, then rows, then keys.
+  const bool copies = Chip::known(target).asyncCopy;
+  std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16, units ? 32 : 16),
+               n = units ? 32 : 16, stages = units ? 2 : 1;
+  const auto fits = [&] {
+    const std::int64_t numbers = (m + (copies ? stages : 1) * n) * width;
+    return numbers * static_cast<std::int64_t>(size_of(dtype)) + m * n * 4 <=
+           static_cast<std::int64_t>(Chip::known(target).maxSharedBytes);
+  };
+  if (!fits() && copies)
+    stages = 1;
+  if (!fits())
+    m = 16;
+  while (!fits() && n > 8)
+    n /= 2;
   // Outputs of a thread stay within 64 registers.
-  return config(m, units ? 32 : 16, std::clamp<std::int64_t>(m / 4, 4, 8), false);
+  Config chosen = config(m, n, std::clamp<std::int64_t>(m / 4, 4, 8), false);
+  chosen["stages"] = stages;
+  return chosen;
 }
 
 } // namespace

@@ -205,6 +205,24 @@ TEST_P(Latent, TakesAnyStrides) {
   expectRightWithStrides(device, {"latent_sparse", {{"R", 2}}, {}, {"sinks", "lengths"}});
 }
 
+/// At the width of models, whose tiles are cut down to 64 and 99 KiB of shared memory.
+TEST(LatentElsewhere, HasRoomAtTheWidthOfModels) {
+  for (const auto &[name, dtypes] : {std::pair{"virtual:gfx1100", "f16"},
+                                     {"virtual:gfx1100", "f32"},
+                                     {"virtual:gfx942", "bf16,cache=u8"},
+                                     {"virtual:sm_120a", "f16"}}) {
+    KernelCase test{
+        "latent_decode",
+        {{"S", 1}, {"T", 1}, {"Hq", 32}, {"D", 576}, {"blocks", 3}, {"page", 16}, {"max", 2}},
+        {},
+        {},
+        dtypes};
+    if (std::string(dtypes).ends_with("u8"))
+      test.extents["Dc"] = 656;
+    expectRight(Device::open(name), test);
+  }
+}
+
 /// Rows of bytes, one number at a time: 1.5 times a scale of 0.25, and 2 beside it.
 TEST(LatentReference, ReadsRowsOfBytes) {
   const Invocation call = resolveTypical(findKernel("latent_decode"), "bf16,cache=u8",
