@@ -15,7 +15,7 @@ double leastBytes(const Invocation &call) {
       bytes += bytesOf(call.tensors[i]);
   // How much of an array is updated its extents do not tell.
   for (std::size_t i = 0; i < call.tensors.size(); ++i)
-    if (call.kernel->arguments[i].updates)
+    if (call.tensors[i].present && call.kernel->arguments[i].updates)
       bytes -= 2 * bytesOf(call.tensors[i]);
   return bytes;
 }
