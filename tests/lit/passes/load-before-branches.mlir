@@ -57,15 +57,15 @@ module attributes {cta.target = "sm_80"} {
 // CHECK: %[[PAGE:.*]] = tile.load %{{.*}} mask %[[THERE]] :
 // CHECK: tile.splat %[[PAGE]]
 // CHECK: %[[MASK:.*]] = tile.splat %[[THERE]]
-// CHECK: tile.load %{{.*}} mask %[[MASK]] {cta.of_branch = false}
+// CHECK: tile.load %{{.*}} mask %[[MASK]] {cta.of_branch = true}
 // CHECK: %[[OTHER:.*]] = arith.xori %[[THERE]]
 // CHECK: %[[REST:.*]] = tile.splat %[[OTHER]]
-// CHECK: tile.load %{{.*}} mask %[[REST]] {cta.of_branch = false}
+// CHECK: tile.load %{{.*}} mask %[[REST]] {cta.of_branch = true}
 // CHECK: scf.if
 // AHEAD-LABEL: @pages
 // AHEAD: scf.for
 // AHEAD: cta.wait
-// AHEAD-COUNT-2: cta.async_copy
+// AHEAD-COUNT-2: cta.async_copy {{.*}} filled
 // AHEAD: scf.if
 func.func @pages(%a: !tile.ptr<f16> {tile.divisible = 16 : i64}, %c: !tile.ptr<f32> {tile.divisible = 16 : i64}, %pages: !tile.ptr<i32>, %flags: i32, %n: i32) attributes {tile.kernel, cta.warps = 4 : i32, cta.stages = 3 : i32} {
   %c0 = arith.constant 0 : i32
