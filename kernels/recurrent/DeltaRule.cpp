@@ -251,8 +251,9 @@ Config defaults(const Invocation &call, const std::string &target) {
   const bool isHalf = dtype != DType::float32 && hasMatrixUnits(target, dtype);
   const std::int64_t width = widthOf(call);
   // Two chunks of keys and values each are in flight.
-  const Chip &chip = Chip::known(target);
-  const bool isLarge = chip.asyncCopy && 8 * 64 * width > std::int64_t(chip.maxSharedBytes);
+  const Chip *chip = Chip::find(target);
+  const bool isLarge =
+      chip && chip->asyncCopy && 8 * 64 * width > std::int64_t(chip->maxSharedBytes);
   const std::int64_t chunk = !isHalf || call.extent("T") <= 16   ? 16
                              : call.extent("T") <= 32 || isLarge ? 32
                                                                  : 64;

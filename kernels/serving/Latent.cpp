@@ -275,13 +275,14 @@ Config latentDefaults(const Invocation &call, const std::string &target, std::in
     return config(64, 32, 8, /*overlap=*/true);
   // Rows and the keys of the steps in flight lie in shared memory together, beside weights on their
   // way. Steps in flight are given up first, then rows, then keys.
-  const bool copies = Chip::known(target).asyncCopy;
+  const Chip *chip = Chip::find(target); // null: the interpreter, which has room
+  const bool copies = chip && chip->asyncCopy;
   std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16, units ? 32 : 16),
                n = units ? 32 : 16, stages = units ? 2 : 1;
   const auto fits = [&] {
-    const std::int64_t numbers = (m + (copies ? stages : 1) * n) * width;
-    return numbers * static_cast<std::int64_t>(size_of(dtype)) + m * n * 4 <=
-           static_cast<std::int64_t>(Chip::known(target).maxSharedBytes);
+    const std::int64_t numbers = (m + (copies ? stages : 1) * n) * width,
+                       bytes = numbers * static_cast<std::int64_t>(size_of(dtype)) + m * n * 4;
+    return !chip || bytes <= static_cast<std::int64_t>(chip->maxSharedBytes);
   };
   if (!fits() && copies)
     stages = 1;
