@@ -58,8 +58,11 @@ protected:
   }
   static void overwrite(const fs::path &file, size_t offset) {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekp(static_cast<std::streamoff>(offset));
-    stream.put('!');
+    const auto place = static_cast<std::streamoff>(offset);
+    stream.seekg(place);
+    const int byte = stream.get();
+    stream.seekp(place);
+    stream.put(static_cast<char>(~byte));
   }
   size_t files() {
     return static_cast<size_t>(
