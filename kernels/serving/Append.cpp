@@ -1,8 +1,7 @@
 // Arguments and checks of kernels that append to a cache. Refused: caches of another dtype than k's
-// that are not of 8 bits, pages outside 1 to 256, D or Dv outside 1 to 1024, scales to be made of
-// other caches than those of 8 bits, from the host also slots that
-// there are not, and two tokens with one slot. The device leaves tokens out whose slots there are
-// not.
+// that are not of 8 bits, pages outside 1 to 256, D or Dv outside 1 to 1024; from the host also
+// slots that there are not, and two tokens with one slot. The device leaves tokens out whose slots
+// there are not.
 #include "kernels/serving/Append.h"
 #include "kernels/references/HostArray.h"
 #include "kernels/references/Sample.h"

@@ -1,9 +1,8 @@
 // kv_append: rows of new tokens into a cache in pages,
 //   k_cache[slot / page, h, slot % page] = k[t, h] / k_scale[h], and v alike,
-// rounded to nearest even, where 8-bit types saturate. With k_scales they are
-// divided, too, by
-//   k_scales[slot / page, h, slot % page] = max |k[t, h] / k_scale[h]| / largest code, 1 of zeros.
-//   Append.cpp says what is refused.
+// rounded to nearest even, where 8-bit types saturate. With k_scales they are divided, too, by
+//   k_scales[slot / page, h, slot % page] = max |k[t, h] / k_scale[h]| / largest code,
+// which is 1 of zeros and in caches that hold no codes. Append.cpp says what is refused.
 #include "kernels/attention/Options.h"
 #include "kernels/serving/Append.h"
 #include "kernels/serving/Family.h"
