@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "passes/loops/LoopHints.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/IR/PatternMatch.h"
 
 using namespace mlir;
 using Args = llvm::ArrayRef<llvm::Value *>;
@@ -127,6 +128,33 @@ template <class Op> static std::pair<bool, bool> wrapFlags(Op op) {
           bitEnumContainsAny(flags, arith::IntegerOverflowFlags::nsw)};
 }
 
+/// `value` as a sum of another value and a constant.
+static std::pair<llvm::Value *, llvm::APInt> withoutConstant(llvm::Value *value) {
+  using namespace llvm::PatternMatch;
+  llvm::Value *rest;
+  const llvm::APInt *constant;
+  if (match(value, m_Add(m_Value(rest), m_APInt(constant))))
+    return {rest, *constant};
+  return {value, llvm::APInt::getZero(value->getType()->getIntegerBitWidth())};
+}
+
+/// left + right, which wraps, with constants added last. An element that a thread reads for several
+/// of its own, as a stencil does, then has one place and one mask, however it came to be a
+/// neighbour, and is read once. LLVM would turn the comparisons into a form for each way.
+static llvm::Value *addWrapping(llvm::IRBuilder<> &b, llvm::Value *left, llvm::Value *right) {
+  if (isa<llvm::Constant>(left) && isa<llvm::Constant>(right))
+    return b.CreateAdd(left, right);
+  auto [x, ofLeft] = withoutConstant(left);
+  auto [y, ofRight] = isa<llvm::ConstantInt>(right)
+                          ? std::pair<llvm::Value *, llvm::APInt>(
+                                nullptr, cast<llvm::ConstantInt>(right)->getValue())
+                          : withoutConstant(right);
+  const llvm::APInt constant = ofLeft + ofRight;
+  llvm::Value *sum = y ? b.CreateAdd(x, y) : x;
+  return constant.isZero() ? sum
+                           : b.CreateAdd(sum, llvm::ConstantInt::get(sum->getType(), constant));
+}
+
 /// It touches nothing that the kernel does, so that what stands around it is optimized as ever.
 static void reportDivisor(llvm::IRBuilder<> &b, llvm::Value *divisor) {
   llvm::Module &module = *b.GetInsertBlock()->getModule();
@@ -213,8 +241,19 @@ KernelEmitter::Elementwise KernelEmitter::arithmetic(Operation &op) {
   };
   using namespace llvm;
   return llvm::TypeSwitch<Operation *, Make>(&op)
-      .Case([&](arith::AddIOp o) { return wrapping(Ops::Add, wrapFlags(o)); })
-      .Case([&](arith::SubIOp o) { return wrapping(Ops::Sub, wrapFlags(o)); })
+      .Case([&](arith::AddIOp o) -> Make {
+        if (wrapFlags(o) == std::pair(false, false))
+          return [this](Args v) { return addWrapping(b, v[0], v[1]); };
+        return wrapping(Ops::Add, wrapFlags(o));
+      })
+      .Case([&](arith::SubIOp o) -> Make {
+        return [this, flags = wrapFlags(o), otherwise = wrapping(Ops::Sub, wrapFlags(o))](Args v) {
+          auto *constant = dyn_cast<llvm::ConstantInt>(v[1]);
+          return constant && flags == std::pair(false, false)
+                     ? addWrapping(b, v[0], b.getInt(-constant->getValue()))
+                     : otherwise(v);
+        };
+      })
       .Case([&](arith::MulIOp o) { return wrapping(Ops::Mul, wrapFlags(o)); })
       .Case([&](arith::ShLIOp o) { return wrapping(Ops::Shl, wrapFlags(o)); })
       .Case([&](arith::ShRSIOp) { return binary(Ops::AShr); })

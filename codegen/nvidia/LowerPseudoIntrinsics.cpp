@@ -223,11 +223,27 @@ void lowerCopy(CallInst &call, StringRef bytes) {
                {to, call.getArgOperand(1), call.getArgOperand(2), policy});
 }
 
-void lowerControl(CallInst &call, StringRef what) {
+void lowerControl(CallInst &call, StringRef text) {
   IRBuilder<> b(&call);
   auto *type = FunctionType::get(b.getVoidTy(), false);
-  b.CreateCall(InlineAsm::get(type, ("griddepcontrol." + what + ";").str(), "~{memory}",
-                              /*hasSideEffects=*/true));
+  b.CreateCall(InlineAsm::get(type, text, "~{memory}", /*hasSideEffects=*/true));
+}
+
+/// A chip takes note of these calls one after the other, each in 1.2 ns (H200), and programs do not
+/// end before that. So only grids that are soon through with them make any: in larger ones the
+/// programs end early enough by themselves. (Extents whose product overflows are a slow launch.)
+void lowerLaunchDependents(CallInst &call) {
+  lowerControl(call, "{\n\t"
+                     ".reg .pred isSmall;\n\t"
+                     ".reg .b32 programs, extent;\n\t"
+                     "mov.u32 programs, %nctaid.x;\n\t"
+                     "mov.u32 extent, %nctaid.y;\n\t"
+                     "mul.lo.u32 programs, programs, extent;\n\t"
+                     "mov.u32 extent, %nctaid.z;\n\t"
+                     "mul.lo.u32 programs, programs, extent;\n\t"
+                     "setp.le.u32 isSmall, programs, 1024;\n\t"
+                     "@isSmall griddepcontrol.launch_dependents;\n\t"
+                     "}");
 }
 
 /// A call of inline assembly that gives `count` values of the type `word`, tied to `sums`: what it
@@ -432,9 +448,9 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
         lowerCopy(call, name.drop_front(pseudo::nvCopy.size()).split('.').first);
       };
     else if (name == pseudo::nvWaitDependencies)
-      lower = [](CallInst &call) { lowerControl(call, "wait"); };
+      lower = [](CallInst &call) { lowerControl(call, "griddepcontrol.wait;"); };
     else if (name == pseudo::nvLaunchDependents)
-      lower = [](CallInst &call) { lowerControl(call, "launch_dependents"); };
+      lower = lowerLaunchDependents;
     else if (function.getIntrinsicID() == Intrinsic::nvvm_read_ptx_sreg_tid_x)
       lower = lowerThreadIndex;
     else if (name.starts_with(pseudo::nvWgmma))

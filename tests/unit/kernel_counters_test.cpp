@@ -72,6 +72,33 @@ TEST_P(KernelCounters, RowsAreReadOnce) {
   EXPECT_EQ(norm.globalLoad.bytes, 3 * 100 * 768 * 2u);
 }
 
+struct Block {
+  int m, n;
+};
+
+// A thread has every second row of a column. For its 16 elements it reads 33 rows of three columns,
+// of which one row lies outside the image.
+TEST(StencilCounters, WhatAThreadReadsForSeveralElementsIsReadOnce) {
+  Kernel stencil{"stencil", [](Ptr<const float> x, Ptr<float> y, Int h, Int w, const Block &f) {
+                   const Int i = expand(program_id(0) * f.m + arange(0, f.m), 1),
+                             j = expand(program_id(1) * f.n + arange(0, f.n), 0);
+                   auto sums = zeros<float>(f.m, f.n);
+                   for (int a = -1; a <= 1; ++a)
+                     for (int b = -1; b <= 1; ++b)
+                       sums += load(x + ((i + a) * w + (j + b)),
+                                    i + a >= 0 && i + a < h && j + b >= 0 && j + b < w);
+                   store(y + (i * w + j), sums, i < h && j < w);
+                 }};
+  const int h = 32, w = 64;
+  Device device = Device::open("virtual:sm_90");
+  auto x = device.upload(std::vector<float>(h * w, 1.0f)), y = device.allocate<float>(h * w);
+  auto &machine = static_cast<runtime::VirtualDevice &>(*device.impl());
+  machine.countAccesses();
+  stencil.launch(device.stream(), {1, 1}, x, y, h, w, Block{h, w});
+  device.synchronize();
+  EXPECT_EQ(machine.lastCounters().globalLoad.bytes, 2 * h * (3 * w - 2) * sizeof(float));
+}
+
 /// What the copy engine knows of a matrix of 256 × 256, and of boxes of it.
 vgpu::TensorMap mapOf(const uint16_t *matrix, int64_t width, int64_t height) {
   vgpu::TensorMap map;

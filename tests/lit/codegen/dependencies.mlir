@@ -7,7 +7,8 @@
 // CHECK: ld.global.b32
 // CHECK: griddepcontrol.wait;
 // CHECK: ld.global.b32
-// CHECK: griddepcontrol.launch_dependents;
+// CHECK: setp.le.u32 isSmall, programs, 1024;
+// CHECK-NEXT: @isSmall griddepcontrol.launch_dependents;
 // CHECK: st.global.b32
 
 // A kernel that does not say where it waits does so first, and lets the next launch start where it begins to write.
