@@ -217,6 +217,19 @@ const std::vector<MmaInstruction> &ada() {
   return table;
 }
 
+const std::vector<MmaInstruction> &sinceHopper() {
+  static const std::vector<MmaInstruction> table = [] {
+    // An instruction of 8×8×4 takes as long as one of 16×8×4. One of 16×8×16 is no faster than two
+    // of half of it, and holds its operands for longer.
+    std::vector<MmaInstruction> table;
+    for (unsigned k : {8, 4})
+      table.push_back(sync(Element::F64, Element::F64, Element::F64, 16, k));
+    llvm::append_range(table, ada());
+    return table;
+  }();
+  return table;
+}
+
 const std::vector<MmaInstruction> &hopper() {
   static const std::vector<MmaInstruction> table = [] {
     std::vector<MmaInstruction> table;
@@ -231,7 +244,7 @@ const std::vector<MmaInstruction> &hopper() {
         addPairs(table, Element::F8E4M3, Element::F8E5M2,
                  [&](Element a, Element b) { return warpgroup(a, b, Element::F32, n); });
     }
-    llvm::append_range(table, ada());
+    llvm::append_range(table, sinceHopper());
     return table;
   }();
   return table;

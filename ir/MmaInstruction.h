@@ -52,14 +52,15 @@ struct MmaInstruction {
 /// The instructions of the chips that share them, the preferred first among those of the same
 /// elements.
 namespace mma {
-const std::vector<MmaInstruction> &ampere(); ///< mma.sync since sm_80
-const std::vector<MmaInstruction> &ada();    ///< with 8-bit floats, since sm_89
-const std::vector<MmaInstruction> &hopper(); ///< with wgmma, of sm_90a
-const std::vector<MmaInstruction> &cdna2();  ///< MFMA of gfx90a
-const std::vector<MmaInstruction> &cdna3();  ///< of gfx942
-const std::vector<MmaInstruction> &cdna4();  ///< of gfx950
-const std::vector<MmaInstruction> &rdna3();  ///< WMMA of gfx11
-const std::vector<MmaInstruction> &rdna4();  ///< of gfx12
+const std::vector<MmaInstruction> &ampere();      ///< mma.sync since sm_80
+const std::vector<MmaInstruction> &ada();         ///< with 8-bit floats, since sm_89
+const std::vector<MmaInstruction> &sinceHopper(); ///< with larger ones of f64, since sm_90
+const std::vector<MmaInstruction> &hopper();      ///< with wgmma, of sm_90a
+const std::vector<MmaInstruction> &cdna2();       ///< MFMA of gfx90a
+const std::vector<MmaInstruction> &cdna3();       ///< of gfx942
+const std::vector<MmaInstruction> &cdna4();       ///< of gfx950
+const std::vector<MmaInstruction> &rdna3();       ///< WMMA of gfx11
+const std::vector<MmaInstruction> &rdna4();       ///< of gfx12
 } // namespace mma
 
 } // namespace sectile

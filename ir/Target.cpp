@@ -12,6 +12,8 @@ static ArrayRef<MmaInstruction> instructionsOf(MatrixUnits units) {
     return mma::ampere();
   case MatrixUnits::Ada:
     return mma::ada();
+  case MatrixUnits::SinceHopper:
+    return mma::sinceHopper();
   case MatrixUnits::Hopper:
     return mma::hopper();
   case MatrixUnits::Cdna2:

@@ -47,7 +47,7 @@ Chip sinceHopper(Chip chip) {
   chip.tensorCopy = true;
   chip.matrixStore = true;
   chip.dependentLaunch = true;
-  return withUnits(std::move(chip), MatrixUnits::Ada);
+  return withUnits(std::move(chip), MatrixUnits::SinceHopper);
 }
 
 /// The same chip with what only code for it alone may use: the name ends in `a`.
@@ -122,7 +122,7 @@ bool Chip::multiplies(MmaElement element) const {
     return matrixUnits <= MatrixUnits::Cdna4;
   case MmaElement::F8E4M3:
   case MmaElement::F8E5M2:
-    return matrixUnits == MatrixUnits::Ada || matrixUnits == MatrixUnits::Hopper ||
+    return (matrixUnits >= MatrixUnits::Ada && matrixUnits <= MatrixUnits::Hopper) ||
            matrixUnits == MatrixUnits::Cdna4 || matrixUnits == MatrixUnits::Rdna4;
   case MmaElement::F8E4M3FNUZ:
   case MmaElement::F8E5M2FNUZ:

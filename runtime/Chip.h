@@ -28,7 +28,7 @@ enum class MmaElement {
 };
 
 /// Chips whose matrix instructions are the same.
-enum class MatrixUnits { Ampere, Ada, Hopper, Cdna2, Cdna3, Cdna4, Rdna3, Rdna4 };
+enum class MatrixUnits { Ampere, Ada, SinceHopper, Hopper, Cdna2, Cdna3, Cdna4, Rdna3, Rdna4 };
 
 struct Chip {
   std::string name; ///< as users write it: "sm_90a", "gfx942"

@@ -49,7 +49,9 @@ static Intrinsic::ID intrinsicFor(const MmaInstruction &instruction) {
   case MmaElement::I8:
     return Intrinsic::nvvm_mma_m16n8k32_row_col_s8;
   case MmaElement::F64:
-    return Intrinsic::nvvm_mma_m8n8k4_row_col_f64;
+    return instruction.m == 8   ? Intrinsic::nvvm_mma_m8n8k4_row_col_f64
+           : instruction.k == 4 ? Intrinsic::nvvm_mma_m16n8k4_row_col_f64
+                                : Intrinsic::nvvm_mma_m16n8k8_row_col_f64;
   case MmaElement::F8E4M3:
     return otherIsE5 ? Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e4m3_e5m2_f32
                      : Intrinsic::nvvm_mma_m16n8k32_row_col_f32_e4m3_e4m3_f32;

@@ -16,6 +16,12 @@
 // RUN: sed 's/sm_80/gfx1201/; s/f16/bf16/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=BF16-RDNA
 // RUN: sed 's/sm_80/gfx1201/; s/f16/f8E4M3FN/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=FP8-RDNA4
 
+// RUN: sed 's/f16\|f32/f64/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=F64-AMPERE
+// RUN: sed 's/sm_80/sm_90a/; s/f16\|f32/f64/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=F64-HOPPER
+// RUN: sed 's/sm_80/sm_120/; s/f16\|f32/f64/g' %s | sectile-opt --sectile-pipeline -o %t.mlir && sectile-opt --emit-assembly %t.mlir | FileCheck %s --check-prefix=F64-HOPPER
+
+// F64-AMPERE: mma.sync.aligned.m8n8k4.row.col.f64
+// F64-HOPPER: mma.sync.aligned.m16n8k8.row.col.f64
 // BF16-CDNA2: v_mfma_f32_32x32x8{{_?}}bf16_1k
 // F32-CDNA3: v_mfma_f32_32x32x4_xf32
 // FP8-CDNA3: v_mfma_f32_32x32x16_fp8_fp8
