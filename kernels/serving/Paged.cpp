@@ -153,7 +153,7 @@ void serving::checkRoom(const Invocation &call, std::int64_t page) {
 namespace {
 
 struct LimitConfig {
-  bool chunked = false, tree = false;
+  bool chunked = false, tree = false, padded = false;
 };
 using PagedOptionConfig = JoinedConfig<AttentionConfig, flash::PageConfig, LimitConfig>;
 
@@ -161,6 +161,7 @@ using PagedOptionConfig = JoinedConfig<AttentionConfig, flash::PageConfig, Limit
 struct PagedLimits {
   flash::Chunked chunks;
   flash::TokenTree tree;
+  View<const std::int32_t, 1> padding; // [S]: keys before the first of a sequence
 };
 
 class PagedVisibility final : public flash::AnyVisibility {
@@ -171,11 +172,27 @@ public:
 
   flash::Interval keysOf(const flash::Sequence &sequence, const Int &query) const override {
     const flash::Interval all = options.keysOf(sequence, query);
-    return has.chunked ? flash::meet(all, limits.chunks.keysOf(sequence, query)) : all;
+    if (!has.padded)
+      return has.chunked ? flash::meet(all, limits.chunks.keysOf(sequence, query)) : all;
+    const Int padding = paddingOf(sequence);
+    flash::Interval own{0, {}};
+    if (has.chunked)
+      own = flash::meet(own, limits.chunks.keysOf(withoutPadding(sequence, padding), query));
+    own.first = *own.first + padding;
+    if (own.last)
+      own.last = *own.last + padding;
+    return flash::meet(all, own);
   }
   flash::Interval queriesOf(const flash::Sequence &sequence, const Int &key) const override {
     const flash::Interval all = options.queriesOf(sequence, key);
-    return has.chunked ? flash::meet(all, limits.chunks.queriesOf(sequence, key)) : all;
+    if (!has.padded)
+      return has.chunked ? flash::meet(all, limits.chunks.queriesOf(sequence, key)) : all;
+    const Int padding = paddingOf(sequence);
+    flash::Interval own{where(key < padding, sequence.queries, 0), {}};
+    if (has.chunked)
+      own = flash::meet(own,
+                        limits.chunks.queriesOf(withoutPadding(sequence, padding), key - padding));
+    return flash::meet(all, own);
   }
   std::optional<Bool> sees(const flash::At &at) const override {
     return has.tree ? std::optional(limits.tree.sees(at)) : std::nullopt;
@@ -185,6 +202,18 @@ public:
   }
 
 private:
+  Int paddingOf(const flash::Sequence &sequence) const {
+    const auto &of = limits.padding;
+    const auto length = load(of.ptr() + cast<std::int64_t>(sequence.batch) * of.stride(0));
+    return clamp(cast<Index>(length), 0, sequence.keys);
+  }
+  // Chunks begin at the first key that is none of the padding.
+  static flash::Sequence withoutPadding(const flash::Sequence &sequence, const Int &padding) {
+    flash::Sequence own = sequence;
+    own.keys = sequence.keys - padding;
+    return own;
+  }
+
   const blockwise::OptionScores &options;
   const PagedLimits &limits;
   LimitConfig has;
@@ -240,6 +269,22 @@ void check(const Invocation &call) {
     checkSequences(call);
 }
 
+const ArgumentRow paddingArgument{
+    "left_pad?: [S] i32",
+    "how many of a sequence's first keys are padding, which no query sees, 0 to max * page",
+    {.sample = sampleEach([](const Invocation &call, auto &random) {
+       return drawBelow(random, call.extent("page") * call.extent("max") / 3 + 1);
+     })}};
+
+void checkPadding(const Invocation &call, std::span<const HostArray> inputs) {
+  const std::int64_t room = call.extent("max") * call.extent("page");
+  const auto padding = inputs[call.index("left_pad")].as<std::int32_t>();
+  for (std::size_t s = 0; s < padding.size(); ++s)
+    if (padding[s] < 0 || padding[s] > room)
+      refuse(call, "left_pad[", s, "] is ", padding[s], ", but must be from 0 to ", room,
+             ", the keys that a row of block_tables has room for");
+}
+
 // Sequences with more tokens than the tree has bits.
 void checkTree(const Invocation &call, std::span<const HostArray> inputs) {
   if (!isPacked(call) || !call.has("tree"))
@@ -261,7 +306,8 @@ PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inpu
           .vScales = optional("v_scales"),
           .queries = queriesOfEach(call),
           .chunk = isCached(call) ? call.options.integer("chunk") : 0,
-          .tree = isCached(call) ? optional("tree") : nullptr};
+          .tree = isCached(call) ? optional("tree") : nullptr,
+          .padding = isCached(call) ? optional("left_pad") : nullptr};
 }
 
 } // namespace
@@ -303,6 +349,8 @@ KernelSpec sectile::pagedSpec(Paged kind) {
     spec.add_arguments({{cache + "_scales?: [blocks, Hkv, page] f32",
                          "the same for each key and head, besides",
                          {.sample = sampleUniform(0.01, 0.03)}}});
+  if (cached)
+    spec.add_arguments({paddingArgument});
   spec.add_arguments({{"-> o" + queries + "like q",
                        single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
                       serving::logarithmsArgument(tokens)});
@@ -341,6 +389,8 @@ KernelSpec sectile::pagedSpec(Paged kind) {
     if (isCached(call)) {
       checkQueryNumbers(call, inputs);
       checkTree(call, inputs);
+      if (call.has("left_pad"))
+        checkPadding(call, inputs);
     } else if (isPacked(call)) {
       checkBoundaries(call, inputs, "cu_seqlens_q", call.extent("T"));
     }
@@ -467,9 +517,11 @@ void sectile::launchPagedAttention(Use &use) {
   const AttentionNumbers numbers(call);
   const OptionFlags flags = optionFlags(use, numbers);
   const std::int64_t chunk = isCached(call) ? call.options.integer("chunk") : 0;
-  const bool hasTree = isCached(call) && call.has("tree");
+  const bool hasTree = takes(call, "tree"), isPadded = takes(call, "left_pad");
   const Arguments<PagedLimits> limits{
-      {chunk}, {hasTree ? use.tensor<std::int32_t, 2>("tree") : noTensor<std::int32_t, 2>()}};
+      {chunk},
+      {hasTree ? use.tensor<std::int32_t, 2>("tree") : noTensor<std::int32_t, 2>()},
+      isPadded ? use.tensor<std::int32_t, 1>("left_pad") : noTensor<std::int32_t, 1>()};
   launchPaged(use, numbers, numbers.cap > 0, [&](Use &use, const Launch &launch) {
     for_dtype<half, bfloat16, float>(call.dtype("q"), [&]<class T>(T) {
       const auto of = [&]<class C, class Out>(C, Out) {
@@ -484,7 +536,8 @@ void sectile::launchPagedAttention(Use &use) {
                 launch.kKeyScales.as<const float, 3>(), launch.vKeyScales.as<const float, 3>(),
                 launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
             launch.numbers, optionNumbers(numbers), limits,
-            PagedOptionConfig{{launch.config, flags}, launch.pages, {chunk > 0, hasTree}});
+            PagedOptionConfig{
+                {launch.config, flags}, launch.pages, {chunk > 0, hasTree, isPadded}});
       };
       const auto ofCache = [&]<class C>(C code) {
         if (launch.o.dtype == dtype_of<T>)

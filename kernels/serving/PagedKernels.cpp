@@ -10,11 +10,12 @@
 //
 // attention_cached: chunks of queries, from one drafted token to a prompt, against all keys of
 // their sequences. Token i of n of a sequence is at position p = context_len - n + i and sees key j
-// where p - window_left <= j <= p, of its chunk of positions, and, of the last n keys, where its
-// tree says so (SpecInfer: Miao et al., arXiv 2305.09781). One schedule serves from decoding to
-// prefill; keys are split among programs evenly, or by a plan. Refused besides: tokens that
-// sequences cannot share evenly, without cu_seqlens_q; a plan with cu_seqlens_q, but without
-// max_queries; from the host also sequences with more tokens than tree or max_queries has room for.
+// where p - window_left <= j <= p, of its chunk of positions, behind the sequence's padding, and,
+// of the last n keys, where its tree says so (SpecInfer: Miao et al., arXiv 2305.09781). One
+// schedule serves from decoding to prefill; keys are split among programs evenly, or by a plan.
+// Refused besides: tokens that sequences cannot share evenly, without cu_seqlens_q; a plan with
+// cu_seqlens_q, but without max_queries; from the host also sequences with more tokens than tree or
+// max_queries has room for.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/serving/Family.h"
 #include "kernels/serving/Paged.h"

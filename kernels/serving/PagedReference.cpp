@@ -9,22 +9,24 @@ using namespace sectile;
 
 namespace {
 
-// Keys that query i of n of a sequence sees.
+// Keys that query i of n of sequence s sees.
 struct Range {
   std::int64_t first, last;
 };
-Range seen(const PagedSettings &settings, std::int64_t i, std::int64_t n, std::int64_t keys) {
+Range seen(const PagedSettings &settings, std::int64_t s, std::int64_t i, std::int64_t n,
+           std::int64_t keys) {
   const AttentionSettings &window = settings.attention;
-  const std::int64_t place = i + keys - n, chunk = settings.chunk;
+  const std::int64_t place = i + keys - n, chunk = settings.chunk, padding = settings.paddingOf(s);
   Range range{std::clamp<std::int64_t>(window.left < 0 ? 0 : place - window.left, 0, keys), keys};
   if (window.causal)
     range.last = std::clamp<std::int64_t>(place + 1, 0, keys);
   else if (window.right >= 0)
     range.last = std::clamp<std::int64_t>(place + std::min(window.right, keys + n) + 1, 0, keys);
+  range.first = std::max(range.first, padding);
   if (chunk > 0) {
-    const std::int64_t number = place / chunk;
-    range.first = std::max(range.first, number * chunk);
-    range.last = place < 0 ? 0 : std::min(range.last, (number + 1) * chunk);
+    const std::int64_t number = (place - padding) / chunk;
+    range.first = std::max(range.first, padding + number * chunk);
+    range.last = place < padding ? 0 : std::min(range.last, padding + (number + 1) * chunk);
   }
   return range;
 }
@@ -67,8 +69,8 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
     const std::int64_t queries = settings.first(s + 1) - settings.first(s);
     if (queries == 0)
       continue;
-    const std::int64_t last = seen(settings, queries - 1, queries, keys).last;
-    for (std::int64_t p = seen(settings, 0, queries, keys).first / page; p * page < last; ++p)
+    const std::int64_t last = seen(settings, s, queries - 1, queries, keys).last;
+    for (std::int64_t p = seen(settings, s, 0, queries, keys).first / page; p * page < last; ++p)
       if (const std::int64_t block = table[static_cast<std::size_t>(s * maxPages + p)];
           block < 0 || block >= blocks)
         refuse(call, "block_tables[", s, ", ", p, "] is ", block, ", but there are ", blocks,
@@ -92,9 +94,9 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
   layout.logs = {q.shape[0], q.shape[1]};
   const auto seenBy = [&](std::int64_t s, std::int64_t i) {
     const auto at = static_cast<std::size_t>(s);
-    return seen(settings, i, layout.queries[at], layout.keys[at]);
+    return seen(settings, s, i, layout.queries[at], layout.keys[at]);
   };
-  if (settings.chunk > 0 || settings.tree)
+  if (settings.chunk > 0 || settings.tree || settings.padding)
     layout.sees = [&](std::int64_t s, std::int64_t i, std::int64_t j) {
       const auto at = static_cast<std::size_t>(s);
       const Range range = seenBy(s, i);

@@ -17,10 +17,15 @@ struct PagedSettings {
   std::int64_t queries = 1;
   std::int64_t chunk = 0;          // positions of one; 0: there are none
   const HostArray *tree = nullptr; // [T, words]: a bit for each of a sequence's last keys
+  // [S]: how many of a sequence's first keys nobody sees. Chunks begin behind them.
+  const HostArray *padding = nullptr;
 
   // The number of sequence s's first query.
   std::int64_t first(std::int64_t s) const {
     return cu ? cu->as<std::int32_t>()[static_cast<std::size_t>(s)] : s * queries;
+  }
+  std::int64_t paddingOf(std::int64_t s) const {
+    return padding ? padding->as<std::int32_t>()[static_cast<std::size_t>(s)] : 0;
   }
 };
 // q [T, Hq, D], caches [blocks, Hkv, page, Dc], lengths [S], tables [S, max] -> o [T, Hq, Dv],

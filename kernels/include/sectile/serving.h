@@ -47,6 +47,8 @@ struct AttentionCachedOptions {
   std::optional<AnyTensor> sinks = {}; // [1 or Hq, R] of floats
   std::optional<AnyTensor> k_scale = {}, v_scale = {};   // [1 or blocks, Hkv] of floats
   std::optional<AnyTensor> k_scales = {}, v_scales = {}; // [blocks, Hkv, page], of kv_append
+  // [S] of std::int32_t: how many of a sequence's first keys are padding, which no query sees.
+  std::optional<AnyTensor> left_pad = {};
 };
 // Of both kernels over latents, those of one alone marked.
 struct LatentOptions {

@@ -11,7 +11,7 @@ using namespace sectile::test;
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr int treeAt = 9;
+constexpr int treeAt = 9, paddingAt = 13;
 constexpr std::byte kept{0xff}; // what outputs hold before a call
 
 /// Queries and contexts of each sequence, packed.
@@ -40,6 +40,26 @@ KernelCase even(int queries, std::vector<int> contexts, KernelCase test = {"atte
   return test;
 }
 
+/// With so many keys of padding in each sequence, over and over; pages of nothing else get numbers
+/// that no block has.
+KernelCase padded(std::vector<int> some, KernelCase test) {
+  test.with.push_back("left_pad");
+  test.prepare = [=, before = test.prepare](const Invocation &call,
+                                            std::vector<HostArray> &inputs) {
+    before(call, inputs);
+    const std::int64_t count = call.extent("S"), max = call.extent("max");
+    const auto paddingOf = [&](std::int64_t s) {
+      return some[static_cast<std::size_t>(s) % some.size()];
+    };
+    inputs[paddingAt].assign(sequence(count, paddingOf));
+    auto tables = inputs[tablesAt].as<std::int32_t>();
+    for (std::int64_t s = 0; s < count; ++s)
+      for (std::int64_t p = 0; p < std::min(max, paddingOf(s) / call.extent("page")); ++p)
+        tables[static_cast<std::size_t>(s * max + p)] = p % 2 ? -2000000000 : 2147483647;
+  };
+  return test;
+}
+
 class AttentionCached : public OnDevice {};
 SECTILE_INSTANTIATE_ON(AttentionCached, "virtual:sm_80,virtual:sm_90a");
 class AttentionCachedEverywhere : public OnDevice {};
@@ -65,6 +85,11 @@ TEST_P(AttentionCachedEverywhere, IsRight) {
                                                   {},
                                                   {"plan", "k_scale", "k_scales", "v_scales"},
                                                   "f16,k_cache=f8e4m3"}));
+  expectRight(device, padded({33, 0, 2}, even(3, {90, 40, 5},
+                                              {"attention_cached",
+                                               {},
+                                               {{"chunk", "20"}, {"window_left", "30"}},
+                                               {"sinks", "tree"}})));
 }
 
 TEST_P(AttentionCached, TakesChunksOfAnyLength) {
@@ -194,7 +219,7 @@ TEST_P(AttentionCached, OptionsHoldTogether) {
         {"window_left", pick({"-1", "0", "30"})}, {"window_right", pick({"-1", "0", "3"})},
         {"chunk", pick({"0", "16", "33"})},       {"scale", pick({"0.1", "0.7"})}};
     test.dtype = pick({"f16", "bf16", "f32", "f16,k_cache=i8", "bf16,k_cache=f8e5m2"});
-    for (const char *input : {"sinks", "tree", "plan"})
+    for (const char *input : {"sinks", "tree", "plan", "left_pad"})
       if (random() % 2)
         test.with.push_back(input);
     if (std::string(test.dtype).size() > 4)
@@ -205,6 +230,51 @@ TEST_P(AttentionCached, OptionsHoldTogether) {
     expectRight(device, random() % 2 ? chunks({{10, 60}, {3, 100}, {21, 21}, {0, 30}, {1, 0}}, test)
                                      : even(9, {60, 100, 9, 4, 0}, test));
   }
+}
+
+// Padding that ends within a step, at its edges, behind some queries, and behind all keys.
+TEST_P(AttentionCached, PaddingOnTheLeft) {
+  const bool large = device.target() == "sm_90a"; // the engine copies whole steps
+  const std::vector<int> padding{0, 1, 128, 200, 63, 260, 500, 5};
+  for (auto [causal, chunk] :
+       {std::pair{"true", "0"}, std::pair{"true", "100"}, std::pair{"false", "100"}}) {
+    KernelCase test{"attention_cached", {}, {{"causal", causal}, {"chunk", chunk}}};
+    if (large)
+      test.extents = {{"Hq", 8}, {"D", 64}, {"Dc", 64}, {"page", 128}, {"max", 4}};
+    else
+      test.extents = {{"page", 7}, {"max", 74}, {"blocks", 200}};
+    test.config = {{"splits", chunk[0] == '0' ? 1 : 3}};
+    test.with = {causal[0] == 't' ? "sinks" : "tree"};
+    expectRight(device, padded(padding, even(4, {512, 130, 300, 512, 64, 258, 400, 7}, test)));
+    test.with.push_back("plan");
+    test.extents.insert({{"parts", 12}});
+    expectRight(device, padded(padding, chunks({{40, 300}, {2, 511}, {0, 9}, {17, 210}}, test)));
+  }
+}
+
+// Keys that are left out on the left, or not there at all: the same sums. Chunks and windows are of
+// the keys that are there.
+TEST_P(AttentionCached, PaddingIsAsIfItWereNotThere) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
+  const int padding = 64, present = 40, pages = 4; // of padding, a whole step
+  KernelCase test =
+      even(6, {padding + present},
+           {"attention_cached", {{"max", 8}}, {{"chunk", "25"}, {"window_left", "20"}}, {"sinks"}});
+  test.config = {{"splits", 1}};
+  const KernelCase withPadding = padded({padding}, test);
+  const FilledCall filled = fill(withPadding);
+  const Config config = completeConfig(filled.call, device.target(), {{"splits", 1}});
+  KernelCase plain = test;
+  plain.prepare = lengths({present});
+  FilledCall shifted = fill(plain);
+  for (int i : {qAt, kAt, vAt, 5})
+    shifted.inputs[static_cast<std::size_t>(i)] = filled.inputs[static_cast<std::size_t>(i)];
+  const auto from = filled.inputs[tablesAt].as<std::int32_t>();
+  std::copy(from.begin() + pages, from.end(), shifted.inputs[tablesAt].as<std::int32_t>().begin());
+  const auto outputs = execute(device, filled.call, config, filled.inputs).outputs,
+             wanted = execute(device, shifted.call, config, shifted.inputs).outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    EXPECT_EQ(outputs[i].to_double(), wanted[i].to_double()) << i;
 }
 
 // Fewer keys than queries, and chunks: rows that see nothing.
@@ -231,7 +301,8 @@ TEST_P(AttentionCached, TakesAnyWidth) {
 
 TEST_P(AttentionCached, TakesAnyStrides) {
   expectRightWithStrides(
-      device, {"attention_cached", {{"R", 2}}, {}, {"sinks", "tree", "cu_seqlens_q", "plan"}});
+      device,
+      {"attention_cached", {{"R", 2}}, {}, {"sinks", "tree", "cu_seqlens_q", "plan", "left_pad"}});
 }
 
 TEST_P(AttentionCached, TakesWhatAppendsWrite) {
@@ -246,7 +317,8 @@ TEST_P(AttentionCached, TakesWhatAppendsWrite) {
   }
 }
 
-/// Top-left order, a tree of other tokens, bits of another word, a chunk that is one off.
+/// Top-left order, a tree of other tokens, bits of another word, a chunk that is one off, padding
+/// that is.
 TEST(AttentionCachedReference, PlantedMistakesAreSeen) {
   KernelCase test =
       even(40, {90, 70}, {"attention_cached", {{"words", 2}}, {{"chunk", "64"}}, {"tree"}});
@@ -270,11 +342,17 @@ TEST(AttentionCachedReference, PlantedMistakesAreSeen) {
   planted.expectSeen(other, inputs, true);
   other.options = {{"chunk", "64"}, {"causal", "true"}};
   planted.expectSeen(other, inputs, true);
+  const KernelCase withPadding = padded({40, 9}, even(4, {90, 70}));
+  const Planted plantedPadding(withPadding);
+  wrong = plantedPadding.inputs;
+  plantedPadding.expectSeen(withPadding, wrong, false);
+  wrong[paddingAt].assign(std::vector<double>{40, 8});
+  plantedPadding.expectSeen(withPadding, wrong, true);
 }
 
 /// What a query sees, one pair at a time, by the words of the page.
 TEST(AttentionCachedReference, SeesWhatItShould) {
-  for (int chunk : {0, 7})
+  for (auto [chunk, padding] : {std::pair{0, 0}, {7, 0}, {0, 16}, {7, 16}, {7, 20}})
     for (const char *right : {"-1", "2"}) {
       const KernelCase test = even(
           5, {23},
@@ -282,7 +360,7 @@ TEST(AttentionCachedReference, SeesWhatItShould) {
            {{"Hq", 1}, {"Hkv", 1}, {"D", 16}, {"Dc", 16}, {"page", 23}, {"max", 1}, {"blocks", 1}},
            {{"causal", "false"}, {"window_right", right}, {"window_left", "11"}, {"scale", "0"}},
            {"tree"}});
-      KernelCase limited = test;
+      KernelCase limited = padding ? padded({padding}, test) : test;
       limited.options.push_back({"chunk", std::to_string(chunk)});
       const Invocation call = resolveCase(limited);
       std::vector<HostArray> inputs = sampleInputs(call, 3);
@@ -294,9 +372,10 @@ TEST(AttentionCachedReference, SeesWhatItShould) {
         for (int j = 0; j < 23; ++j) {
           const int place = 18 + i;
           const bool near = j >= place - 11 && (right[0] == '-' || j <= place + 2);
-          const bool own = chunk == 0 || j / chunk == place / chunk;
+          const bool own = chunk == 0 ||
+                           (place >= padding && (j - padding) / chunk == (place - padding) / chunk);
           const bool node = j < 18 || (tree[static_cast<std::size_t>(i)] >> (j - 18) & 1) != 0;
-          count += near && own && node;
+          count += j >= padding && near && own && node;
         }
         EXPECT_NEAR(std::exp(lse[static_cast<std::size_t>(i)]), count, 1e-9) << i;
       }
@@ -342,6 +421,10 @@ TEST(AttentionCachedErrors, AreFoundInTheNumbersToo) {
   EXPECT_EQ(
       of(chunks({{2, 9}, {7, 9}}, {"attention_cached", {}, {{"max_queries", "6"}}, {"plan"}})),
       "attention_cached: sequence 1 has 7 tokens in q, but option 'max_queries' is 6");
+  for (int padding : {-1, 97})
+    EXPECT_EQ(of(padded({0, padding}, even(1, {9, 9}))),
+              "attention_cached: left_pad[1] is " + std::to_string(padding) +
+                  ", but must be from 0 to 96, the keys that a row of block_tables has room for");
 }
 
 } // namespace

@@ -422,12 +422,14 @@ TEST_P(Typed, AttentionCached) {
   EXPECT_EQ(paged_plan(stream, lengths, 1, kept).data(), kept.data());
   EXPECT_THAT(kept.download(), testing::ElementsAre(0, 0, 9, 1));
   const auto sinks = numbers<float>({4, 1}), scales = numbers<float>({1, 2});
+  const auto padding = tensor(device.upload(std::vector<std::int32_t>{2}), {1});
   NamedTensors named = inputs;
   named.insert({{"cu_seqlens_q", ends},
                 {"plan", plan},
                 {"sinks", sinks},
                 {"k_scale", scales},
-                {"v_scale", scales}});
+                {"v_scale", scales},
+                {"left_pad", padding}});
   const auto wanted = run_kernel(stream, "attention_cached", named,
                                  {{"causal", "false"},
                                   {"scale", "0.3"},
@@ -449,7 +451,8 @@ TEST_P(Typed, AttentionCached) {
                                      .plan = plan,
                                      .sinks = sinks,
                                      .k_scale = scales,
-                                     .v_scale = scales},
+                                     .v_scale = scales,
+                                     .left_pad = padding},
                                     to);
   EXPECT_EQ(out.o.data(), to.o.data());
   expectSame(to.o, wanted, "o");
