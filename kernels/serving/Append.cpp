@@ -1,10 +1,11 @@
 // Arguments and checks of kernels that append to a cache. Refused: caches of another dtype than k's
-// that are not of 8 bits, pages outside 1 to 256, D or Dv outside 1 to 1024; from the host also
+// that are not of 8 bits, empty pages, D or Dv outside 1 to 1024; from the host also
 // slots that there are not, and two tokens with one slot. The device leaves tokens out whose slots
 // there are not.
 #include "kernels/serving/Append.h"
 #include "kernels/references/HostArray.h"
 #include "kernels/references/Sample.h"
+#include "kernels/serving/Paged.h"
 #include <algorithm>
 #include <numeric>
 #include <unordered_set>
@@ -74,8 +75,8 @@ void sectile::checkAppend(const Invocation &call) {
   for (const char *axis : {"D", "Dv"})
     if (const std::int64_t dims = call.extent(axis); dims < 1 || dims > 1024)
       refuse(call, axis, " is ", dims, ", but must be from 1 to 1024");
-  if (const std::int64_t page = call.extent("page"); page < 1 || page > 256)
-    refuse(call, "a page is ", page, " rows, but must be from 1 to 256");
+  if (const std::int64_t page = call.extent("page"); page < 1 || page > serving::mostOfPage)
+    refuse(call, "a page is ", page, " rows, but must be from 1 to ", serving::mostOfPage);
   const DType rows = call.dtype("k"), cache = call.dtype("k_cache");
   if (size_of(cache) != 1 && cache != rows)
     refuse(call, "k_cache is ", name_of(cache), ", but k is ", name_of(rows),

@@ -2,8 +2,8 @@
 //   s = cap(scale q k^T), o = softmax(s) v, with sinks as Attention has them,
 // of keys and values in pages (PagedAttention: Kwon et al., arXiv 2309.06180); those of a quantised
 // cache are code * scale, where scores and weights are multiplied by the scale in f32. Refused:
-// heads that are no multiple, D outside 16 to 256, pages beyond 256, a negative soft cap, windows
-// below -1, tables for 2^30 keys; from the host also lengths and blocks that there are not, which
+// heads that are no multiple, D outside 16 to 256, empty pages, a negative soft cap, windows below
+// -1, tables for 2^30 keys; from the host also lengths and blocks that there are not, which
 // are undefined on the device.
 #include "kernels/serving/Paged.h"
 #include "kernels/attention/OptionScores.h"
@@ -140,8 +140,8 @@ void serving::addPlans(KernelSpec &spec) {
 }
 
 void serving::checkPage(const Invocation &call) {
-  if (const std::int64_t page = call.extent("page"); page < 1 || page > 256)
-    refuse(call, "a page is ", page, " keys, but must be from 1 to 256");
+  if (const std::int64_t page = call.extent("page"); page < 1 || page > mostOfPage)
+    refuse(call, "a page is ", page, " keys, but must be from 1 to ", mostOfPage);
 }
 
 void serving::checkRoom(const Invocation &call, std::int64_t page) {

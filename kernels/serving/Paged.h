@@ -36,6 +36,8 @@ ArgumentRow logarithmsArgument(const std::string &tokens);
 extern const OptionRow causalOption, maxQueriesOption;
 // The axis and the contents of plans.
 void addPlans(KernelSpec &spec);
+// Keys of a page: code has the number as an int. A row of a dense cache may be one.
+constexpr std::int64_t mostOfPage = (std::int64_t(1) << 30) - 1;
 // How many keys a page has, and a table room for; how many numbers cu_seqlens_q has.
 void checkPage(const Invocation &call);
 void checkRoom(const Invocation &call, std::int64_t page);

@@ -1,10 +1,9 @@
 // paged_slots: where the last tokens of sequences lie in a cache in pages. Of a sequence with n new
 // tokens and context_len keys, these included, new token i has position p = context_len - n + i and
 //   slots = block_tables[s, p / page] page + p % page.
-// Both are -1 where there is no such sequence, position, page or block. Refused: pages outside 1 to
-// 256, T other than S without cu_seqlens_q, tokens without a sequence where there is none, tables
-// for 2^30 keys; from the host also lengths that the tables have no room for, and boundaries that
-// fall.
+// Both are -1 where there is no such sequence, position, page or block. Refused: empty pages, T
+// other than S without cu_seqlens_q, tokens without a sequence where there is none, tables for 2^30
+// keys; from the host also lengths that the tables have no room for, and boundaries that fall.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/registry/Contents.h"
 #include "kernels/serving/Family.h"
@@ -149,7 +148,7 @@ KernelSpec sectile::pagedSlotsSpec() {
         {.sample = boundaries}},
        {"-> slots: [T] i32", "block * page + place in it; -1 where there is none"},
        {"-> positions: [T] i32", "of each token in its sequence; -1 where it has no slot"}});
-  spec.add_options({{"page: integer = 16 from 1 to 256 e.g. 5, 64", "keys of a page"},
+  spec.add_options({{"page: integer = 16 from 1 to 1073741823 e.g. 5, 64, 300", "keys of a page"},
                     {"tokens: integer from 0 to 2147483647 e.g. 5, 8",
                      "T, of all sequences or more; S if not given"}});
   spec.config = {{"m", "tokens of one program"}, {"warps", "warps of one program"}};

@@ -657,12 +657,11 @@ template <class C> struct Pages {
   std::optional<CacheScales> kScale, vScale;
   std::optional<Tensor<const std::int32_t, 2>> plan;
 };
-// Caches [blocks, Hkv, page, D] of a page up to 256; key j of sequence s, which has
-// context_lens[s], is key j % page of the block block_tables[s, j / page]: [S] and [S, max]. They
-// are of the type of q, or they hold numbers of float8_e4m3, float8_e5m2, std::int8_t or, as
-// std::uint8_t with D / 2 of them, pairs of 4 bits (-8 to 7, the first in the low half), which are
-// multiplied by scales where these are given. plan [parts, 4] is of the kernel
-// paged_plan, for one query a sequence.
+// Caches [blocks, Hkv, page, D]; key j of sequence s, which has context_lens[s], is key j % page of
+// the block block_tables[s, j / page]: [S] and [S, max]. They are of the type of q, or they hold
+// numbers of float8_e4m3, float8_e5m2, std::int8_t or, as std::uint8_t with D / 2 of them, pairs of
+// 4 bits (-8 to 7, the first in the low half), which are multiplied by scales where these are
+// given. plan [parts, 4] is of the kernel paged_plan, for one query a sequence.
 template <class C>
 Pages<std::remove_const_t<C>> pages(const Tensor<C, 4> &k_cache,
                                     const sectile::detail::KernelInput<C, 4> &v_cache,

@@ -35,7 +35,7 @@ TEST_P(Append, IsRightAtEveryEdge) {
       expectRight(device, {kernel, {{"Hkv", heads}}});
     for (std::int64_t width : {2, 16, 66, 128, 576})
       expectRight(device, {kernel, {{"D", width}, {"Dv", 33}, {"T", 9}}});
-    for (std::int64_t page : {1, 16, 256})
+    for (std::int64_t page : {1, 16, 300})
       expectRight(device, {kernel, {{"page", page}, {"T", 30}}});
     expectRight(device, {kernel, {{"blocks", 0}}});
     expectRight(device, {kernel, {{"T", 31}, {"Hkv", 5}}, {}, {}, "", {{"m", 8}, {"heads", 2}}});
@@ -229,7 +229,8 @@ TEST_P(Append, PositionsATableDoesNotHaveGiveNaN) {
 }
 
 TEST_P(Append, SlotsOfSequences) {
-  for (const Assignments &options : {Assignments{}, {{"page", "5"}}, {{"page", "1"}}})
+  for (const Assignments &options :
+       {Assignments{}, {{"page", "5"}}, {{"page", "1"}}, {{"page", "300"}}})
     for (std::int64_t sequences : {0, 1, 5, 33, 300})
       expectRight(device, {"paged_slots", {{"S", sequences}}, options});
   for (std::int64_t sequences : {1, 2, 5, 33, 300})
@@ -289,7 +290,7 @@ TEST(AppendRefuses, WhatItCannotDo) {
   };
   expectRefused({"kv_append", {{"D", 1025}}}, "D is 1025, but must be from 1 to 1024");
   expectRefused({"kv_append", {{"Dv", 0}}}, "Dv is 0");
-  expectRefused({"kv_append", {{"page", 257}}}, "a page is 257 rows");
+  expectRefused({"kv_append", {{"page", 0}}}, "a page is 0 rows, but must be from 1 to 1073741823");
   expectRefused({"kv_append", {}, {}, {}, "k=f16,k_cache=f32"}, "has the dtype of k");
   expectRefused({"kv_append", {{"T", 2}}, {}, {}, "", {}, 1, slots({30, 1})},
                 "slots[0] is 30, but the caches have 30 slots");

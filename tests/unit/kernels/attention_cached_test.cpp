@@ -178,6 +178,18 @@ TEST_P(AttentionCached, WholeStepsOfPages) {
     }
 }
 
+// Rows of dense caches, of whole steps and not.
+TEST_P(AttentionCached, PagesAsLongAsACache) {
+  for (int page : {512, 500}) {
+    KernelCase test{"attention_cached",
+                    {{"Hq", 8}, {"D", 64}, {"Dc", 64}, {"page", page}, {"max", 1}, {"blocks", 5}}};
+    expectRight(device, even(4, {page, 130, 0, 257}, test));
+    test.dtype = "bf16,k_cache=i8";
+    test.with = {"plan", "k_scale", "v_scales"};
+    expectRight(device, padded({60, 0}, chunks({{40, 300}, {2, page}}, test)));
+  }
+}
+
 // Trees whose nodes lie across the edges of steps and words.
 TEST_P(AttentionCached, TreesOfAnySize) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");

@@ -431,7 +431,8 @@ TEST(PagedDecodeErrors, SayWhatIsWrong) {
   using testing::HasSubstr;
   EXPECT_THAT(refusalOf({"paged_decode", {{"Hq", 3}}}), HasSubstr("multiple of Hkv"));
   EXPECT_THAT(refusalOf({"paged_decode", {{"D", 300}}}), HasSubstr("from 16 to 256"));
-  EXPECT_THAT(refusalOf({"paged_decode", {{"page", 257}}}), HasSubstr("from 1 to 256"));
+  EXPECT_THAT(refusalOf({"paged_decode", {{"page", 0}}}),
+              HasSubstr("a page is 0 keys, but must be from 1 to 1073741823"));
   EXPECT_THAT(refusalOf({"paged_decode", {{"Dc", 16}}}), HasSubstr("last axis is 16"));
   EXPECT_THAT(refusalOf({"paged_decode", {}, {}, {}, "f16,k_cache=bf16"}), HasSubstr("dtype of q"));
   EXPECT_THAT(refusalOf({"paged_decode", {{"D", 32}, {"Dc", 32}}, {}, {}, "f16,k_cache=u8"}),

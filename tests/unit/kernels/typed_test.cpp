@@ -463,6 +463,31 @@ TEST_P(Typed, AttentionCached) {
               HasSubstr("chunk"));
 }
 
+TEST_P(Typed, AttentionOverADenseCache) {
+  const auto q = numbers<half>({4, 4, 16});
+  const std::int64_t max = 300;
+  const auto keys = numbers<half>({3, max, 2, 16}, 2), values = numbers<half>({3, max, 2, 16}, 3);
+  const auto lengths = tensor(device.upload(std::vector<std::int32_t>{170, 300}), {2});
+  // [dense_cache]
+  // Caches [rows, max, Hkv, D]: a page is a row. The sequences have rows 2 and 0, where 40 keys and
+  // none are padding.
+  auto cache_index = tensor(device.upload(std::vector<std::int32_t>{2, 0}), {2, 1});
+  auto left_pad = tensor(device.upload(std::vector<std::int32_t>{40, 0}), {2});
+  auto [o, lse] =
+      attention_cached(stream, q, keys.permute({0, 2, 1, 3}), values.permute({0, 2, 1, 3}), lengths,
+                       cache_index, {.left_pad = left_pad});
+  // [/dense_cache]
+  // The same memory in shorter pages.
+  const auto cut = [](const Tensor<half, 4> &of) {
+    return Tensor<half, 4>(of.data(), {9, 2, 100, 16}, {100 * 32, 16, 32, 1}, of.memory());
+  };
+  const auto tables = tensor(device.upload(std::vector<std::int32_t>{6, 7, 8, 0, 1, 2}), {2, 3});
+  const auto wanted =
+      attention_cached(stream, q, cut(keys), cut(values), lengths, tables, {.left_pad = left_pad});
+  EXPECT_EQ(o.download(), wanted.o.download());
+  EXPECT_EQ(lse.download(), wanted.lse.download());
+}
+
 TEST_P(Typed, Latents) {
   const auto q = numbers<half>({4, 3, 96});
   const auto cache = numbers<half>({6, 16, 96}, 2);
