@@ -532,6 +532,45 @@ TEST_P(Typed, Latents) {
               HasSubstr("16 to 512"));
 }
 
+TEST_P(Typed, LatentsOfTwoCachesAsInTheDocs) {
+  const double scale = 0.1;
+  const auto q = numbers<half>({4, 3, 96}), all = numbers<half>({10, 16, 96}, 2);
+  const auto sinks = numbers<float>({3, 1});
+  const auto ints = [&](std::vector<std::int32_t> numbers) { return device.upload(numbers); };
+  // The last four blocks are the extra cache's.
+  const Tensor<half, 3> cache(all.data(), {6, 16, 96}, all.strides(), all.memory()),
+      extra(all.data() + 6 * all.stride(0), {4, 16, 96}, all.strides(), all.memory());
+  const auto indices = tensor(ints({3, 90, -1, 4, 0, 1, -1, -1}), {4, 2}),
+             extra_indices = tensor(ints({5, 63, 1, -1, 7, 8, 9, 60, 2, 0, 1, 2}), {4, 3});
+  const auto extra_lengths = tensor(ints({3, 2, 0, 1}), {4});
+  // [two_caches]
+  // [2, S, Hq, 1, latent] and [2, S, Hq, 1]: a part of each call. Sinks count in one of them.
+  auto partial_o = tensor(device.allocate<half>(2 * 4 * 3 * 32), {2, 4, 3, 1, 32});
+  auto partial_lse = tensor(device.allocate<float>(2 * 4 * 3), {2, 4, 3, 1});
+  const auto part = [&](int number) -> AttentionOutputs<half, 3> {
+    return {
+        {partial_o.data() + number * 4 * 3 * 32, {4, 3, 32}, {3 * 32, 32, 1}, partial_o.memory()},
+        {partial_lse.data() + number * 4 * 3, {4, 3}, {3, 1}, partial_lse.memory()}};
+  };
+  latent_sparse(stream, q, cache, indices, scale, {.sinks = sinks}, part(0));
+  latent_sparse(stream, q, extra, extra_indices, scale, {.lengths = extra_lengths}, part(1));
+  auto out = run_kernel(stream, "attention_merge",
+                        {{"partial_o", partial_o}, {"partial_lse", partial_lse}});
+  // [/two_caches]
+  const auto both = tensor(ints({3,  90, 96 + 5, 96 + 63, 96 + 1, //
+                                 -1, 4,  -1,     96 + 7,  -1,     //
+                                 0,  1,  -1,     -1,      -1,     //
+                                 -1, -1, 96 + 0, -1,      -1}),
+                           {4, 5});
+  const auto wanted = latent_sparse(stream, q, all, both, scale, {.sinks = sinks});
+  const auto o = out.at("o").as<half, 4>().download(), wantedO = wanted.o.download();
+  for (std::size_t i = 0; i < o.size(); ++i)
+    EXPECT_NEAR(static_cast<float>(o[i]), static_cast<float>(wantedO[i]), 4e-3) << i;
+  const auto lse = out.at("lse").as<float, 3>().download(), wantedLse = wanted.lse.download();
+  for (std::size_t i = 0; i < lse.size(); ++i)
+    EXPECT_NEAR(lse[i], wantedLse[i], 1e-5) << i;
+}
+
 TEST_P(Typed, LatentAttentionAsInTheDocs) {
   const double scale = 0.1;
   const auto q_nope = numbers<half>({4, 3, 24}), q = numbers<half>({4, 3, 96}, 2);
