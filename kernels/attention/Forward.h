@@ -11,11 +11,15 @@ namespace sectile::blockwise {
 template <class T> struct BlockOperands {
   std::function<Tile<T>()> keys, values;
   std::function<Tile<float>()> keyScales = {}, valueScales = {};
-  // Products [m, n] of columns that keys and queries have besides.
-  std::function<Tile<float>()> otherProducts = {};
+  // Products [m, n] of columns that keys and queries have besides; those that the keys' scales do
+  // not hold for.
+  std::function<Tile<float>()> otherProducts = {}, unscaledProducts = {};
   // [n]: which keys there are. Others are hidden.
   std::function<Bool()> present = {};
 };
+
+// Numbers of keys, [n] or one for all, beside scores.
+inline Tile<float> alongKeys(const Tile<float> &x) { return x.rank() ? expand(x, 0) : x; }
 
 // Has the softmax take in blocks of keys and values as block `block` of the rows sees them, whose
 // queries are [m, width]; operandsOf(j) has those of block j.
@@ -39,9 +43,10 @@ void takeIn(OnlineSoftmax &softmax, const Tile<T> &query, const Int &block, cons
     auto products =
         dot(query, trans(of.keys()),
             of.otherProducts ? of.otherProducts() : zeros<float>(config.m, config.n), precision);
-    auto alongKeys = [](const Tile<float> &x) { return x.rank() ? expand(x, 0) : x; };
     if (of.keyScales)
       products = products * alongKeys(of.keyScales());
+    if (of.unscaledProducts)
+      products = products + of.unscaledProducts();
     auto scored = scores.scored(products, block, j, steps, false).scores;
     if (of.present)
       scored = where(expand(of.present(), 0), scored, -infinity);

@@ -127,8 +127,10 @@ void sectile::checkVarlenContents(const Invocation &call, std::span<const HostAr
 }
 
 double sectile::scaleOf(const Invocation &call) {
+  // A query has the columns of both of its products.
+  const std::int64_t width = call.extent("D") * (takes(call, "qv") ? 2 : 1);
   return call.options.given("scale") ? call.options.number("scale")
-                                     : 1 / std::sqrt(static_cast<double>(call.extent("D")));
+                                     : 1 / std::sqrt(static_cast<double>(width));
 }
 
 static bool isCausal(const Invocation &call) {

@@ -1,5 +1,6 @@
 // Arguments, options and the launch of attention over pages. All these kernels compute
 //   s = cap(scale q k^T), o = softmax(s) v, with sinks as Attention has them,
+// or with queries qv for the values, too, s = cap(scale (q k^T + qv v^T)),
 // of keys and values in pages (PagedAttention: Kwon et al., arXiv 2309.06180); those of a quantised
 // cache are code * scale, where scores and weights are multiplied by the scale in f32. Refused:
 // heads that are no multiple, D outside 16 to 256, empty pages, a negative soft cap, windows below
@@ -221,13 +222,14 @@ private:
 
 template <class T, class C, class Out>
 Kernel pagedAttention{
-    "paged_attention",
-    [](flash::PagedTensors<T, C, Out> tensors, flash::Numbers numbers,
-       blockwise::OptionNumbers window, PagedLimits limits, const PagedOptionConfig &config) {
+    "paged_attention", [](flash::PagedTensors<T, C, Out> tensors, flash::Numbers numbers,
+                          blockwise::OptionNumbers window, PagedLimits limits,
+                          View<const T, 3> valueQueries, const PagedOptionConfig &config) {
       const blockwise::OptionScores options(config, window, View<const T, 4>(),
                                             View<const bool, 4>());
       flash::tracePages(config, config, tensors,
-                        {numbers, options.modifier(), PagedVisibility(options, limits, config)});
+                        {numbers, options.modifier(), PagedVisibility(options, limits, config)},
+                        valueQueries);
     }};
 
 // Numbers of a cache: quantised ones are as large as their type has them.
@@ -307,7 +309,8 @@ PagedSettings settingsOf(const Invocation &call, std::span<const HostArray> inpu
           .queries = queriesOfEach(call),
           .chunk = isCached(call) ? call.options.integer("chunk") : 0,
           .tree = isCached(call) ? optional("tree") : nullptr,
-          .padding = isCached(call) ? optional("left_pad") : nullptr};
+          .padding = isCached(call) ? optional("left_pad") : nullptr,
+          .valueQueries = isCached(call) ? optional("qv") : nullptr};
 }
 
 } // namespace
@@ -350,7 +353,10 @@ KernelSpec sectile::pagedSpec(Paged kind) {
                          "the same for each key and head, besides",
                          {.sample = sampleUniform(0.01, 0.03)}}});
   if (cached)
-    spec.add_arguments({paddingArgument});
+    spec.add_arguments({paddingArgument,
+                        {"qv?: [T, Hq, D] like q",
+                         "queries for the values, whose products are added to those of q and the "
+                         "keys: scores are scale * (q k + qv v)"}});
   spec.add_arguments({{"-> o" + queries + "like q",
                        single ? "0 where a sequence has no keys" : "0 where a query sees no key"},
                       serving::logarithmsArgument(tokens)});
@@ -456,7 +462,8 @@ void sectile::launchPaged(Use &use, const AttentionNumbers &numbers, bool modifi
                          .kScaledByKey = takes(call, "k_scales"),
                          .vScaledByKey = takes(call, "v_scales"),
                          .planned = planned,
-                         .several = rows.several},
+                         .several = rows.several,
+                         .valueKeys = takes(call, "qv")},
                .queryStarts = packed ? use.tensor<std::int32_t, 1>("cu_seqlens_q")
                                      : noTensor<std::int32_t, 1>(),
                .plan = planned ? use.tensor<std::int32_t, 2>("plan") : noTensor<std::int32_t, 2>(),
@@ -536,6 +543,7 @@ void sectile::launchPagedAttention(Use &use) {
                 launch.kKeyScales.as<const float, 3>(), launch.vKeyScales.as<const float, 3>(),
                 launch.o.as<Out, 4>(), launch.lse.as<float, 3>(), launch.queries},
             launch.numbers, optionNumbers(numbers), limits,
+            takes(call, "qv") ? use.tensor<T, 3>("qv") : noTensor<T, 3>(),
             PagedOptionConfig{
                 {launch.config, flags}, launch.pages, {chunk > 0, hasTree, isPadded}});
       };

@@ -117,12 +117,15 @@ Config cachedDefaults(const Invocation &call, const std::string &target) {
     config["splits"] = partsOf(call, target, ceilDiv(rows, m) * heads, n, heads, rows);
     return config;
   };
-  if (const std::int64_t n = d > 128 ? 32 : 64; rows <= 64 && overlaps(call, target, n))
+  // Queries for the values lie beside the others, and take the room of further rows.
+  const bool wide = call.has("qv") && d * static_cast<std::int64_t>(size_of(call.dtype("q"))) > 256;
+  if (const std::int64_t n = d > 128 ? 32 : 64; (rows <= 64 || wide) && overlaps(call, target, n))
     return config(64, n, 4, true);
   if (const std::int64_t n = d > 64 ? 64 : 128; rows > 64 && overlaps(call, target, n))
     return config(128, n, 8, true);
   const std::int64_t m = std::clamp<std::int64_t>(powerAtLeast(rows), 16,
-                                                  isSmall(call, target) ? 32 : 64),
+                                                  (isSmall(call, target) ? 32 : 64) /
+                                                      (wide ? 2 : 1)),
                      warps = warpsOf(call, target, m), n = keysOf(call, target, warps);
   Config byThreads = configOf(m, n, warps, false);
   byThreads["splits"] =

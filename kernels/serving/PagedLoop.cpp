@@ -12,7 +12,8 @@ using namespace sectile::serving;
 
 template <class T, class C, class Out>
 void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
-                       const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules) {
+                       const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules,
+                       const View<const T, 3> &valueQueries) {
   const auto &[q, k, v, lengths, tables, queryStarts, plan, sinks, kScales, vScales, kKeyScales,
                vKeyScales, o, lse, queries] = tensors;
   const int n = config.n, width = config.width;
@@ -28,6 +29,27 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
                                  kKeyScales.fix(1, kvHead), pages.kScaled, pages.kScaledByKey},
       valuePages{v.fix(1, kvHead), vScales.fix(1, kvHead), vKeyScales.fix(1, kvHead), pages.vScaled,
                  pages.vScaledByKey};
+  const auto headsFirst = [&](const View<const T, 3> &view) {
+    return Tokens{at.query, at.queries}.of(view).permuted({1, 0, 2});
+  };
+  std::optional<Tile<T>> valueQuery;
+  if (pages.valueKeys)
+    valueQuery = PackedBlockRows(config, at.block, at.queries)
+                     .load(headsFirst(valueQueries).slice(0, head, config.group), width);
+  // Values that are keys, too, are loaded once.
+  const auto withValueKeys = [&](BlockOperands<T> of) {
+    if (!pages.valueKeys)
+      return of;
+    const Tile<T> values = of.values();
+    of.values = [=] { return values; };
+    const auto products = [=, &config, scales = of.valueScales] {
+      const auto result =
+          dot(*valueQuery, trans(values), zeros<float>(config.m, config.n), precisionOf(config));
+      return scales ? result * alongKeys(scales()) : result;
+    };
+    (of.keyScales || of.valueScales ? of.unscaledProducts : of.otherProducts) = products;
+    return of;
+  };
   auto take = [&](OnlineSoftmax &softmax, const Tile<T> &query) {
     const Visits all = scores.keys(at.block, false),
                  steps = !planned   ? all.part(part, pages.splits)
@@ -43,7 +65,8 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
           auto tileOf = [=](const View<const C, 3> &of) {
             return of.at(page).tile(n, width).load(step % ofPage, 0);
           };
-          return {[=] { return tileOf(keyPages.pages); }, [=] { return tileOf(valuePages.pages); }};
+          return withValueKeys(
+              {[=] { return tileOf(keyPages.pages); }, [=] { return tileOf(valuePages.pages); }});
         };
         const Visits between = wholeSteps(rest, config);
         takeIn(softmax, query, at.block, between, whole, scores,
@@ -57,7 +80,7 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
         of.keyScales = [=] { return *keyPages.scale(slots); };
       if (pages.vScaled || pages.vScaledByKey)
         of.valueScales = [=] { return *valuePages.scale(slots); };
-      return of;
+      return withValueKeys(of);
     };
     if (pages.vScaled || pages.vScaledByKey)
       softmax.valueScales.emplace();
@@ -65,8 +88,7 @@ void flash::tracePages(const LoopConfig &config, const PageConfig &pages,
            {.stages = config.overlap ? 1 : config.stages});
   };
   const Tokens results{at.place, at.queries};
-  attendPacked<T>(at.block, planned ? planned->firstKey == 0 : part == 0,
-                  Tokens{at.query, at.queries}.of(q).permuted({1, 0, 2}),
+  attendPacked<T>(at.block, planned ? planned->firstKey == 0 : part == 0, headsFirst(q),
                   results.of(o.at(part)).permuted({1, 0, 2}), results.of(lse.at(part)).transposed(),
                   scores, sinks, take);
 }
@@ -91,7 +113,8 @@ void flash::tracePagedLists(const PagedListConfig &config, const View<std::int32
 
 #define SECTILE_TRACE_PAGES(T, C, Out)                                                             \
   template void flash::tracePages(const LoopConfig &, const PageConfig &,                          \
-                                  const PagedTensors<T, C, Out> &, const ScoreRules &);
+                                  const PagedTensors<T, C, Out> &, const ScoreRules &,             \
+                                  const View<const T, 3> &);
 #define SECTILE_TRACE_CACHES(T, Out)                                                               \
   SECTILE_TRACE_PAGES(T, T, Out)                                                                   \
   SECTILE_TRACE_PAGES(T, float8_e4m3, Out)                                                         \

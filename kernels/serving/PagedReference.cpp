@@ -78,11 +78,22 @@ void sectile::checkPagedContents(const Invocation &call, const HostArray &length
   }
 }
 
-AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCache,
+static HostArray sideBySide(const HostArray &a, const HostArray &b) {
+  HostArray both(a.dtype, {a.shape[0], a.shape[1], a.shape[2] + b.shape[2]});
+  std::vector<double> numbers;
+  for (std::int64_t row = 0; row < a.shape[0] * a.shape[1]; ++row)
+    for (const HostArray *of : {&a, &b})
+      std::ranges::copy(rowOf(*of, row), std::back_inserter(numbers));
+  both.assign(numbers);
+  return both;
+}
+
+AttentionResult sectile::pagedReference(const HostArray &plain, const HostArray &kCache,
                                         const HostArray &vCache, const HostArray &lengths,
                                         const HostArray &tables, const PagedSettings &settings,
                                         Arithmetic arithmetic) {
   const std::int64_t sequences = lengths.shape[0], page = kCache.shape[2];
+  const HostArray q = settings.valueQueries ? sideBySide(plain, *settings.valueQueries) : plain;
   std::vector<double> first;
   for (std::int64_t s = 0; s <= sequences; ++s)
     first.push_back(static_cast<double>(settings.first(s)));
@@ -104,12 +115,13 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
              isInTree(settings, layout.firstQuery[at] + i,
                       j - (layout.keys[at] - layout.queries[at]));
     };
-  layout.readKey = [&](const HostArray &cache, std::int64_t s, std::int64_t h, std::int64_t j) {
+  const auto readKey = [&](const HostArray &cache, std::int64_t s, std::int64_t h, std::int64_t j) {
     const std::int64_t queries = layout.queries[static_cast<std::size_t>(s)];
     const bool keys = &cache == &kCache;
     // Entries of pages that nobody sees may be anything.
     if (queries == 0 || j < seenBy(s, 0).first || j >= seenBy(s, queries - 1).last)
-      return std::vector<double>(static_cast<std::size_t>(keys ? q.shape[2] : layout.valueWidth));
+      return std::vector<double>(
+          static_cast<std::size_t>(keys ? plain.shape[2] : layout.valueWidth));
     const std::int64_t block =
         tables.as<std::int32_t>()[static_cast<std::size_t>(s * tables.shape[1] + j / page)];
     std::vector<double> row = cacheRow(cache, (block * layout.kvHeads + h) * page + j % page);
@@ -121,6 +133,12 @@ AttentionResult sectile::pagedReference(const HostArray &q, const HostArray &kCa
       multiply(scale, (scale->shape[0] == 1 ? 0 : block) * layout.kvHeads + h);
     multiply(keys ? settings.kScales : settings.vScales,
              (block * layout.kvHeads + h) * page + j % page);
+    return row;
+  };
+  layout.readKey = [&](const HostArray &cache, std::int64_t s, std::int64_t h, std::int64_t j) {
+    std::vector<double> row = readKey(cache, s, h, j);
+    if (settings.valueQueries && &cache == &kCache)
+      std::ranges::copy(readKey(vCache, s, h, j), std::back_inserter(row));
     return row;
   };
   return attentionReference(layout, q, kCache, vCache, settings.attention, arithmetic);

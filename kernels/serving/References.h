@@ -19,6 +19,8 @@ struct PagedSettings {
   const HostArray *tree = nullptr; // [T, words]: a bit for each of a sequence's last keys
   // [S]: how many of a sequence's first keys nobody sees. Chunks begin behind them.
   const HostArray *padding = nullptr;
+  // [T, Hq, D]: scores are of (q, valueQueries) and (keys, values), side by side.
+  const HostArray *valueQueries = nullptr;
 
   // The number of sequence s's first query.
   std::int64_t first(std::int64_t s) const {

@@ -97,7 +97,8 @@ def test_attention_cached():
     options = ("--opt", "chunk=16", "window_left=7", "softcap=1.5", "max_queries=7")
     run("attention_cached", [*inputs, "cu_seqlens_q", "plan"], *options)
     write_npy("left_pad", "<i4", (3,), [10, 0, 30])
-    run("attention_cached", [*inputs, "left_pad"], "--opt", "chunk=16")
+    write_floats("qv", "<f2", 12, 4, 32)
+    run("attention_cached", [*inputs, "left_pad", "qv"], "--opt", "chunk=16")
 
 
 def test_latent_attention():

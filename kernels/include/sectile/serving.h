@@ -49,6 +49,8 @@ struct AttentionCachedOptions {
   std::optional<AnyTensor> k_scales = {}, v_scales = {}; // [blocks, Hkv, page], of kv_append
   // [S] of std::int32_t: how many of a sequence's first keys are padding, which no query sees.
   std::optional<AnyTensor> left_pad = {};
+  // [T, Hq, D] like q: scores are scale * (q k + qv v). Where no scale is given, it is 1/sqrt(2 D).
+  std::optional<AnyTensor> qv = {};
 };
 // Of both kernels over latents, those of one alone marked.
 struct LatentOptions {

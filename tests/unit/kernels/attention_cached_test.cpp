@@ -11,7 +11,7 @@ using namespace sectile::test;
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
-constexpr int treeAt = 9, paddingAt = 13;
+constexpr int treeAt = 9, paddingAt = 13, valueQueriesAt = 14;
 constexpr std::byte kept{0xff}; // what outputs hold before a call
 
 /// Queries and contexts of each sequence, packed.
@@ -90,6 +90,12 @@ TEST_P(AttentionCachedEverywhere, IsRight) {
                                                {},
                                                {{"chunk", "20"}, {"window_left", "30"}},
                                                {"sinks", "tree"}})));
+  expectRight(device, chunks({{2, 60}, {20, 96}, {1, 0}},
+                             {"attention_cached", {}, {}, {"qv", "sinks", "plan"}, "f16"}));
+  expectRight(device, even(3, {60, 0}, {"attention_cached", {}, {}, {"qv"}, "f32"}));
+  expectRight(device,
+              even(3, {60, 0},
+                   {"attention_cached", {}, {}, {"qv", "k_scale", "v_scales"}, "bf16,k_cache=i8"}));
 }
 
 TEST_P(AttentionCached, TakesChunksOfAnyLength) {
@@ -180,14 +186,61 @@ TEST_P(AttentionCached, WholeStepsOfPages) {
 
 // Rows of dense caches, of whole steps and not.
 TEST_P(AttentionCached, PagesAsLongAsACache) {
-  for (int page : {512, 500}) {
+  const int page = device.target() == "sm_90a" ? 512 : 500;
+  for (const bool coded : {false, true}) {
     KernelCase test{"attention_cached",
                     {{"Hq", 8}, {"D", 64}, {"Dc", 64}, {"page", page}, {"max", 1}, {"blocks", 5}}};
-    expectRight(device, even(4, {page, 130, 0, 257}, test));
-    test.dtype = "bf16,k_cache=i8";
-    test.with = {"plan", "k_scale", "v_scales"};
-    expectRight(device, padded({60, 0}, chunks({{40, 300}, {2, page}}, test)));
+    if (coded) {
+      test.dtype = "bf16,k_cache=i8";
+      test.with = {"plan", "k_scale", "v_scales"};
+    }
+    expectRight(device, padded({60, 0, 3}, chunks({{40, 300}, {2, page}, {3, 0}}, test)));
   }
+}
+
+// Values that are keys, too: where the engine copies, threads do, and codes have scales of either.
+TEST_P(AttentionCached, QueriesForValues) {
+  const bool large = device.target() == "sm_90a";
+  for (int width : large ? std::vector{64, 128, 256} : std::vector{256})
+    for (int queries : {2, 40}) {
+      KernelCase test{"attention_cached",
+                      {{"Hq", 8},
+                       {"D", width},
+                       {"Dc", width},
+                       {"page", large ? 128 : 16},
+                       {"max", large ? 3 : 9},
+                       {"blocks", 9}},
+                      {},
+                      {"qv"},
+                      width == 128 ? "bf16" : "f16"};
+      expectRight(device, even(queries, {140, 64, 3}, test));
+    }
+  if (large)
+    return;
+  for (const auto &scales : std::vector<std::vector<std::string>>{
+           {"k_scale"}, {"v_scale"}, {"v_scales", "k_scale"}, {"k_scales"}, {}})
+    for (const char *cache : {"i8", "u8"}) {
+      KernelCase test{"attention_cached", {}, {{"softcap", "2"}}, scales};
+      test.dtype = std::string("f16,k_cache=") + cache;
+      test.with.push_back("qv");
+      if (cache[0] == 'u')
+        test.extents = {{"Dc", 16}};
+      expectRight(device, even(3, {90, 33, 0}, test));
+    }
+}
+
+// Without a scale it is that of a query as wide as both.
+TEST_P(AttentionCached, QueriesForValuesAreColumns) {
+  SECTILE_LEAVE_TO_OTHERS("virtual:sm_90a");
+  KernelCase test = even(3, {50, 20}, {"attention_cached", {}, {}, {"qv"}});
+  KernelCase plain = test;
+  plain.with = {};
+  plain.options = {{"scale", "0.125"}};
+  test.prepare = [before = test.prepare](const Invocation &call, std::vector<HostArray> &inputs) {
+    before(call, inputs);
+    std::ranges::fill(inputs[valueQueriesAt].data, std::byte{0});
+  };
+  EXPECT_EQ(expectRight(device, test)[0].to_double(), expectRight(device, plain)[0].to_double());
 }
 
 // Trees whose nodes lie across the edges of steps and words.
@@ -231,7 +284,7 @@ TEST_P(AttentionCached, OptionsHoldTogether) {
         {"window_left", pick({"-1", "0", "30"})}, {"window_right", pick({"-1", "0", "3"})},
         {"chunk", pick({"0", "16", "33"})},       {"scale", pick({"0.1", "0.7"})}};
     test.dtype = pick({"f16", "bf16", "f32", "f16,k_cache=i8", "bf16,k_cache=f8e5m2"});
-    for (const char *input : {"sinks", "tree", "plan", "left_pad"})
+    for (const char *input : {"sinks", "tree", "plan", "left_pad", "qv"})
       if (random() % 2)
         test.with.push_back(input);
     if (std::string(test.dtype).size() > 4)
@@ -312,9 +365,10 @@ TEST_P(AttentionCached, TakesAnyWidth) {
 }
 
 TEST_P(AttentionCached, TakesAnyStrides) {
-  expectRightWithStrides(
-      device,
-      {"attention_cached", {{"R", 2}}, {}, {"sinks", "tree", "cu_seqlens_q", "plan", "left_pad"}});
+  expectRightWithStrides(device, {"attention_cached",
+                                  {{"R", 2}},
+                                  {},
+                                  {"sinks", "tree", "cu_seqlens_q", "plan", "left_pad", "qv"}});
 }
 
 TEST_P(AttentionCached, TakesWhatAppendsWrite) {
@@ -360,6 +414,12 @@ TEST(AttentionCachedReference, PlantedMistakesAreSeen) {
   plantedPadding.expectSeen(withPadding, wrong, false);
   wrong[paddingAt].assign(std::vector<double>{40, 8});
   plantedPadding.expectSeen(withPadding, wrong, true);
+  const KernelCase valuesToo = even(4, {90, 70}, {"attention_cached", {}, {}, {"qv"}});
+  const Planted plantedQueries(valuesToo);
+  wrong = plantedQueries.inputs;
+  plantedQueries.expectSeen(valuesToo, wrong, false);
+  std::swap(wrong[qAt], wrong[valueQueriesAt]);
+  plantedQueries.expectSeen(valuesToo, wrong, true);
 }
 
 /// What a query sees, one pair at a time, by the words of the page.

@@ -423,13 +423,15 @@ TEST_P(Typed, AttentionCached) {
   EXPECT_THAT(kept.download(), testing::ElementsAre(0, 0, 9, 1));
   const auto sinks = numbers<float>({4, 1}), scales = numbers<float>({1, 2});
   const auto padding = tensor(device.upload(std::vector<std::int32_t>{2}), {1});
+  const auto valueQueries = numbers<half>({3, 4, 16}, 4);
   NamedTensors named = inputs;
   named.insert({{"cu_seqlens_q", ends},
                 {"plan", plan},
                 {"sinks", sinks},
                 {"k_scale", scales},
                 {"v_scale", scales},
-                {"left_pad", padding}});
+                {"left_pad", padding},
+                {"qv", valueQueries}});
   const auto wanted = run_kernel(stream, "attention_cached", named,
                                  {{"causal", "false"},
                                   {"scale", "0.3"},
@@ -452,7 +454,8 @@ TEST_P(Typed, AttentionCached) {
                                      .sinks = sinks,
                                      .k_scale = scales,
                                      .v_scale = scales,
-                                     .left_pad = padding},
+                                     .left_pad = padding,
+                                     .qv = valueQueries},
                                     to);
   EXPECT_EQ(out.o.data(), to.o.data());
   expectSame(to.o, wanted, "o");

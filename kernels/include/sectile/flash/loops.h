@@ -177,8 +177,9 @@ struct PageConfig {
   bool packed = false;       // sequences have as many queries as queryStarts says; else one each
   bool kScaled = false, vScaled = false;           // the caches' numbers have scales of blocks,
   bool kScaledByKey = false, vScaledByKey = false; // and of keys
-  bool planned = false; // a plan says what parts there are, of any lengths
-  bool several = false; // queries: PagedTensors::queries counts them
+  bool planned = false;   // a plan says what parts there are, of any lengths
+  bool several = false;   // queries: PagedTensors::queries counts them
+  bool valueKeys = false; // values are keys, too, of queries of their own
 };
 using PagedConfig = JoinedConfig<LoopConfig, PageConfig>;
 
@@ -205,10 +206,12 @@ template <class T, class C, class Out> struct PagedTensors {
 // A program has rows of all query heads that share keys (config.group), as those of traceParts.
 // With config.overlap a page has whole steps, of T, which a warp of its own copies. Whatever the
 // visibility says, only keys that a sequence has are looked for in its table. Its lists are those
-// of programs.
+// of programs. valueQueries, of pages.valueKeys: [Tq, Hq, D], whose products with the values are
+// added to those of the queries with the keys.
 template <class T, class C, class Out>
 void tracePages(const LoopConfig &config, const PageConfig &pages,
-                const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules);
+                const PagedTensors<T, C, Out> &tensors, const ScoreRules &rules,
+                const View<const T, 3> &valueQueries = {});
 
 // Lists [1, Hkv, programs, 1 + others] of the programs of such a launch, whatever part of the keys
 // they have by their number along the grid's last axis; those of a plan have blocks of their own
