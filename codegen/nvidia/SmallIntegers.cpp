@@ -17,19 +17,67 @@ namespace sectile {
 
 namespace {
 
-/// An integer as the bits of another one, which is not negative and at most `most`, and an offset.
-struct SmallInteger {
+/// Bits of an integer: those of `from` behind the lowest `shift`, under a mask.
+struct Field {
   Value *from;
-  bool flipped; ///< the bits are those of `from` with another sign
-  uint64_t most;
+  unsigned shift;
+  uint64_t mask;
+  bool isWhole = false; ///< `from` has no others
+
+  unsigned width() const { return from->getType()->getIntegerBitWidth(); }
+  Value *bits(IRBuilder<> &b, uint64_t flipped = 0) const;
+};
+
+uint64_t lowBits(unsigned count) { return count < 64 ? (uint64_t(1) << count) - 1 : ~uint64_t(0); }
+
+/// As a number of 32 bits, some of them flipped.
+Value *Field::bits(IRBuilder<> &b, uint64_t flipped) const {
+  Value *x = shift ? b.CreateLShr(from, shift) : from;
+  if (!isWhole && mask != lowBits(width() - shift))
+    x = b.CreateAnd(x, mask);
+  if (flipped)
+    x = b.CreateXor(x, flipped);
+  return b.CreateZExtOrTrunc(x, b.getInt32Ty());
+}
+
+/// The bits of a number that is not negative.
+Field fieldOf(Value *x, const DataLayout &layout) {
+  Value *from = nullptr;
+  const APInt *shift = nullptr, *mask = nullptr;
+  const unsigned width = x->getType()->getIntegerBitWidth();
+  if (match(x, m_And(m_LShr(m_Value(from), m_APInt(shift)), m_APInt(mask))) && shift->ult(width))
+    return {from, unsigned(shift->getZExtValue()),
+            mask->getZExtValue() & lowBits(width - unsigned(shift->getZExtValue()))};
+  if (match(x, m_And(m_Value(from), m_APInt(mask))))
+    return {from, 0, mask->getZExtValue()};
+  if (match(x, m_LShr(m_Value(from), m_APInt(shift))) && shift->ult(width))
+    return {from, unsigned(shift->getZExtValue()),
+            lowBits(width - unsigned(shift->getZExtValue()))};
+  return {x, 0, computeKnownBits(x, layout).getMaxValue().getZExtValue(), true};
+}
+
+/// The upper bits of an integer, or lower ones of it, as a number with a sign.
+std::optional<Field> signedField(Value *x) {
+  Value *from = nullptr;
+  const APInt *up = nullptr, *down = nullptr;
+  const unsigned width = x->getType()->getIntegerBitWidth();
+  if (!match(x, m_AShr(m_Value(from), m_APInt(down))) || !down->ult(width))
+    return std::nullopt;
+  const unsigned count = width - unsigned(down->getZExtValue());
+  Value *inner = nullptr;
+  if (match(from, m_Shl(m_Value(inner), m_APInt(up))) && up->ule(*down))
+    return Field{inner, unsigned(down->getZExtValue() - up->getZExtValue()), lowBits(count)};
+  return Field{from, unsigned(down->getZExtValue()), lowBits(count)};
+}
+
+/// An integer as a field, some of whose bits are flipped, and an offset.
+struct SmallInteger {
+  Field field;
+  uint64_t flipped;
   int64_t offset;
 
-  Value *bits(IRBuilder<> &b) const {
-    Value *same = flipped
-                      ? b.CreateXor(from, APInt::getSignMask(from->getType()->getIntegerBitWidth()))
-                      : from;
-    return b.CreateZExtOrTrunc(same, b.getInt32Ty());
-  }
+  uint64_t most() const { return field.mask; }
+  Value *bits(IRBuilder<> &b) const { return field.bits(b, flipped); }
 };
 
 std::optional<SmallInteger> smallInteger(Value *cast) {
@@ -40,23 +88,23 @@ std::optional<SmallInteger> smallInteger(Value *cast) {
   if (!x->getType()->isIntegerTy() || isa<Constant>(x) || x->getType()->getIntegerBitWidth() > 64)
     return std::nullopt;
   const DataLayout &layout = conversion.getModule()->getDataLayout();
-  const auto mostOf = [&](Value *y) {
-    return computeKnownBits(y, layout).getMaxValue().getZExtValue();
-  };
   const auto isNonNegative = [&](Value *y) { return computeKnownBits(y, layout).isNonNegative(); };
   if (isa<UIToFPInst>(conversion) || isNonNegative(x))
-    return SmallInteger{x, false, mostOf(x), 0};
+    return SmallInteger{fieldOf(x, layout), 0, 0};
   // What the optimiser makes of the difference of an unsigned integer and a constant.
   Value *y = nullptr;
   const APInt *added = nullptr;
   if (match(x, m_Add(m_Value(y), m_APInt(added))) && !isa<Constant>(y) && added->isNegative() &&
       isNonNegative(y))
-    return SmallInteger{y, false, mostOf(y), added->getSExtValue()};
+    return SmallInteger{fieldOf(y, layout), 0, added->getSExtValue()};
   const unsigned width = x->getType()->getIntegerBitWidth();
-  if (width > 16)
-    return std::nullopt;
-  return SmallInteger{x, true, APInt::getMaxValue(width).getZExtValue(),
-                      APInt::getSignMask(width).getSExtValue()};
+  const auto withSign = [](const Field &field) {
+    const uint64_t sign = field.mask / 2 + 1;
+    return SmallInteger{field, sign, -int64_t(sign)};
+  };
+  if (const std::optional<Field> field = signedField(x))
+    return withSign(*field);
+  return width > 16 ? std::nullopt : std::optional(withSign({x, 0, lowBits(width), true}));
 }
 
 /// A float of this type whose last bit counts ones: its bits, and the integers that its mantissa
@@ -72,7 +120,7 @@ Ones onesOf(Type *type) {
 
 bool fits(const SmallInteger &integer, Type *type) {
   const int64_t room = int64_t(onesOf(type).room);
-  return integer.most < uint64_t(room) && integer.offset >= -room;
+  return integer.most() < uint64_t(room) && integer.offset >= -room;
 }
 
 /// Null where the integer may be too large.
@@ -125,22 +173,72 @@ Value *both(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {
                                high, uint64_t(1));
 }
 
-/// The bits of two integers in the halves of a word. Both ends of one number, as two codes of four
-/// bits are of a byte, take a shift and a mask together.
-Value *inHalves(IRBuilder<> &b, const SmallInteger &low, const SmallInteger &high) {
-  Value *both = nullptr;
-  const APInt *mask = nullptr, *shift = nullptr;
-  if (!low.flipped && !high.flipped && match(low.from, m_And(m_Value(both), m_APInt(mask))) &&
-      match(high.from, m_LShr(m_Specific(both), m_APInt(shift)))) {
-    const unsigned width = both->getType()->getIntegerBitWidth();
-    if (width <= 16 && shift->ult(width) && mask->getActiveBits() <= 16 - shift->getZExtValue()) {
-      Value *wide = b.CreateZExtOrTrunc(both, b.getInt32Ty());
-      const uint64_t highMask = ((uint64_t(1) << width) - 1) >> shift->getZExtValue();
-      return b.CreateAnd(b.CreateOr(wide, b.CreateShl(wide, 16 - shift->getZExtValue())),
-                         b.getInt32(uint32_t(mask->getZExtValue() | highMask << 16)));
-    }
+/// Two fields in the halves of a word. Ends of one number, as two codes of four bits are of a byte,
+/// and bits of two numbers that have the same place, take a shift and a mask together.
+Value *inHalves(IRBuilder<> &b, const Field &first, const Field &second) {
+  const auto wide = [&](Value *from) { return b.CreateZExtOrTrunc(from, b.getInt32Ty()); };
+  const auto isBelow = [](uint64_t mask, unsigned bits) { return mask <= lowBits(bits); };
+  const bool isNarrow = first.width() <= 16 && second.width() <= 16;
+  const auto masked = [&](Value *word) {
+    return b.CreateAnd(word, first.mask | second.mask << 16);
+  };
+  if (isNarrow && first.from == second.from && first.shift == 0 && second.shift > 0 &&
+      isBelow(first.mask, 16 - second.shift)) {
+    Value *from = wide(first.from);
+    return masked(b.CreateOr(from, b.CreateShl(from, 16 - second.shift)));
   }
-  return b.CreateOr(low.bits(b), b.CreateShl(high.bits(b), 16));
+  if (isNarrow && !first.isWhole && !second.isWhole && first.shift == second.shift &&
+      isBelow(first.mask, 16 - first.shift)) {
+    Value *from = b.CreateOr(wide(first.from), b.CreateShl(wide(second.from), 16));
+    return masked(first.shift ? b.CreateLShr(from, first.shift) : from);
+  }
+  return b.CreateOr(first.bits(b), b.CreateShl(second.bits(b), 16));
+}
+
+/// The same bits in both halves of a word.
+uint64_t twice(uint64_t half) { return half << 16 | half; }
+
+/// Both integers as floats.
+Value *floats(IRBuilder<> &b, const SmallInteger &low, const SmallInteger &high,
+              FixedVectorType *pair) {
+  Type *type = pair->getElementType();
+  const Ones ones = onesOf(type);
+  const auto zero = [&](const SmallInteger &of) {
+    return ConstantFP::get(type, double(int64_t(ones.room) - of.offset));
+  };
+  Value *bits = b.CreateXor(inHalves(b, low.field, high.field),
+                            low.flipped | high.flipped << 16 | twice(ones.bits));
+  return b.CreateFSub(b.CreateBitCast(bits, pair), ConstantVector::get({zero(low), zero(high)}));
+}
+
+/// Integers whose sign is the first bit that a mantissa has no room for: with it the float is twice
+/// as large, and that is what it takes away.
+Value *floatsOfSigned(IRBuilder<> &b, const Field &low, const Field &high, FixedVectorType *pair) {
+  const Ones ones = onesOf(pair->getElementType());
+  Value *bits = inHalves(b, low, high);
+  const auto masked = [&](uint64_t mask) {
+    return b.CreateBitCast(b.CreateOr(b.CreateAnd(bits, twice(mask)), twice(ones.bits)), pair);
+  };
+  return b.CreateFSub(masked(ones.room - 1), masked(ones.room));
+}
+
+Value *plainIntegers(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {
+  Type *type = pair->getElementType();
+  const uint64_t room = onesOf(type).room;
+  const auto plain = [](Value *value) {
+    return value->hasOneUse() ? smallInteger(value) : std::nullopt;
+  };
+  const auto first = plain(low), second = plain(high);
+  if (!first || !second)
+    return nullptr;
+  if (fits(*first, type) && fits(*second, type))
+    return floats(b, *first, *second, pair);
+  const auto isOneLonger = [&](const SmallInteger &integer) {
+    return integer.flipped == room && integer.most() == 2 * room - 1;
+  };
+  return isOneLonger(*first) && isOneLonger(*second)
+             ? floatsOfSigned(b, first->field, second->field, pair)
+             : nullptr;
 }
 
 /// Both integers, scaled.
@@ -149,15 +247,8 @@ Value *scaledIntegers(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *
   const auto first = scaled(low, type), second = scaled(high, type);
   if (!first || !second)
     return nullptr;
-  const Ones ones = onesOf(type);
-  const auto zero = [&](const Scaled &of) {
-    return ConstantFP::get(type, double(int64_t(ones.room) - of.integer.offset));
-  };
-  Value *bits = b.CreateOr(inHalves(b, first->integer, second->integer),
-                           b.getInt32(uint32_t(ones.bits << 16 | ones.bits)));
-  return b.CreateFMul(
-      b.CreateFSub(b.CreateBitCast(bits, pair), ConstantVector::get({zero(*first), zero(*second)})),
-      both(b, first->by, second->by, pair));
+  return b.CreateFMul(floats(b, first->integer, second->integer, pair),
+                      both(b, first->by, second->by, pair));
 }
 
 /// Whether an f32 number is one of bf16, too.
@@ -218,7 +309,7 @@ Value *scaledCodes(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pai
                       both(b, narrow(first->by), narrow(second->by), pair));
 }
 
-/// Computes two neighbours in a vector as a pair where they are scaled codes.
+/// Computes two neighbours in a vector as a pair where they are small integers or scaled codes.
 void pairUp(InsertElementInst &last, bool hasBfloatPairs) {
   auto *vector = cast<FixedVectorType>(last.getType());
   Type *type = vector->getElementType();
@@ -231,7 +322,9 @@ void pairUp(InsertElementInst &last, bool hasBfloatPairs) {
   IRBuilder<> b(&last);
   auto *pair = FixedVectorType::get(type, 2);
   Value *low = before->getOperand(1), *high = last.getOperand(1);
-  Value *result = scaledIntegers(b, low, high, pair);
+  Value *result = plainIntegers(b, low, high, pair);
+  if (!result)
+    result = scaledIntegers(b, low, high, pair);
   if (!result)
     result = scaledCodes(b, low, high, pair);
   if (!result)

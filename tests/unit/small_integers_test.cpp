@@ -143,6 +143,49 @@ TEST_F(SmallIntegers, ScaledBecomePairs) {
     }
 }
 
+// Codes of four bits with a sign and without, of one byte and of two, and bytes.
+TEST_F(SmallIntegers, BecomePairs) {
+  struct {
+    const char *code;
+    bool fitsBfloat = true;
+  } cases[] = {{"%a = and i8 %x, 15\n%b = lshr i8 %x, 4\n"
+                "%fa = uitofp i8 %a to T\n%fb = uitofp i8 %b to T\n"},
+               {"%a = and i8 %x, 15\n%b = lshr i8 %x, 4\n%da = add i8 %a, -8\n"
+                "%db = add i8 %b, -8\n%fa = sitofp i8 %da to T\n%fb = sitofp i8 %db to T\n"},
+               {"%a = shl i8 %x, 4\n%da = ashr exact i8 %a, 4\n%db = ashr i8 %x, 4\n"
+                "%fa = sitofp i8 %da to T\n%fb = sitofp i8 %db to T\n"},
+               {"%y = xor i8 %x, 85\n%da = ashr i8 %x, 4\n%db = ashr i8 %y, 4\n"
+                "%fa = sitofp i8 %da to T\n%fb = sitofp i8 %db to T\n"},
+               {"%y = xor i8 %x, 85\n%sa = shl i8 %x, 3\n%sb = shl i8 %y, 3\n"
+                "%da = ashr i8 %sa, 5\n%db = ashr i8 %sb, 5\n"
+                "%fa = sitofp i8 %da to T\n%fb = sitofp i8 %db to T\n"},
+               {"%y = xor i8 %x, 85\n%la = lshr i8 %x, 2\n%lb = lshr i8 %y, 3\n"
+                "%da = and i8 %la, 13\n%db = and i8 %lb, 7\n"
+                "%fa = uitofp i8 %da to T\n%fb = uitofp i8 %db to T\n"},
+               {"%a = xor i8 %x, 85\n%fa = sitofp i8 %x to T\n%fb = sitofp i8 %a to T\n"},
+               {"%y = zext i8 %x to i16\n%s = shl i16 %y, 8\n%a = ashr i16 %s, 8\n"
+                "%b = ashr i16 %s, 12\n%fa = sitofp i16 %a to T\n%fb = sitofp i16 %b to T\n",
+                false},
+               {"%a = xor i8 %x, 85\n%fa = uitofp i8 %x to T\n%fb = uitofp i8 %a to T\n", false}};
+  for (const char *type : {"half", "bfloat"})
+    for (const auto &[code, fitsBfloat] : cases) {
+      std::string text = std::string("define <2 x T> @f(i8 %x) {\n") + code +
+                         "%v = insertelement <2 x T> poison, T %fa, i64 0\n"
+                         "%w = insertelement <2 x T> %v, T %fb, i64 1\nret <2 x T> %w\n}";
+      for (std::size_t at; (at = text.find('T')) != std::string::npos;)
+        text.replace(at, 1, type);
+      const bool isPair = type[0] == 'h' || fitsBfloat;
+      expectSame(text, isPair);
+      const auto module = parse(text);
+      sectile::convertSmallIntegers(*module, true);
+      bool hasVector = false;
+      for (Instruction &instruction : instructions(*module->begin()))
+        hasVector |=
+            instruction.getOpcode() == Instruction::FSub && instruction.getType()->isVectorTy();
+      EXPECT_EQ(hasVector, isPair) << text;
+    }
+}
+
 // Codes of e2m1, two in a byte or each in one of its own, with powers of two and other numbers that
 // bf16 has, in the middle of a vector.
 TEST_F(SmallIntegers, ScaledCodesBecomePairs) {
