@@ -608,6 +608,14 @@ TEST_P(Typed, Sampling) {
     expectSame(*out.rank, named, "rank");
   }
   EXPECT_FALSE(sample(stream, logits).rank);
+  const auto said = tensor(device.upload(std::vector<std::int32_t>(20, 3)), {4, 5});
+  expectSame(
+      sample(stream, logits, {.frequency = 0.5, .prompt_tokens = said, .output_tokens = said})
+          .token,
+      run_kernel(stream, "sample",
+                 {{"logits", logits}, {"prompt_tokens", said}, {"output_tokens", said}},
+                 {{"frequency", "0.5"}}),
+      "token");
   EXPECT_EQ(message<LaunchError>([&] { sample(stream, logits, {}, {{room<std::int32_t>({5})}}); }),
             "sample: token is given as i32 [5], but is i32 [4]");
 
