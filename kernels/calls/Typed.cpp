@@ -101,7 +101,11 @@ void detail::addOptions(TypedCall &call, const RmsNormQuantOptions &options) {
   }
 }
 template void detail::addOptions(TypedCall &, const RmsNormBackwardOptions &);
-template void detail::addOptions(TypedCall &, const CrossEntropyOptions &);
+void detail::addOptions(TypedCall &call, const CrossEntropyOptions &options) {
+  addFields(call, options);
+  if (call.kernel == "cross_entropy_backward")
+    call.options.erase("argmax");
+}
 template void detail::addOptions(TypedCall &, const LinearCrossEntropyOptions &);
 void detail::addOptions(TypedCall &call, const RopeScaling &options) {
   if (options.kind == RopeScalingKind::none)

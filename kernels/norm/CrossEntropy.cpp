@@ -1,10 +1,13 @@
 // cross_entropy of logits x and classes c, and its gradient. With lse = log(sum of e^x) of a row:
 //   loss = (1 - s) (lse - x[c]) + s (lse - mean(x)) + z lse^2
 //   dx = (e^(x - lse) (1 + 2 z lse) - (1 - s) [c] - s / V) dloss, derived from it,
+// and with weights w of classes
+//   loss = (1 - s) w[c] (lse - x[c]) + s mean(w (lse - x)) + z lse^2
+//   dx = (e^(x - lse) ((1 - s) w[c] + s mean(w) + 2 z lse) - (1 - s) w[c] [c] - s w / V) dloss,
 // as torch.nn.functional.cross_entropy, s its label_smoothing (Szegedy et al., arXiv 1512.00567); z
-// is PaLM's z-loss (Chowdhery et al., arXiv 2204.02311). A mean over no targets is NaN. Targets
-// without classes and an s outside 0 to 1 are refused; a target that is neither a class nor
-// ignore_index is an assertion's error.
+// is PaLM's z-loss (Chowdhery et al., arXiv 2204.02311). A mean is over w[c]; that of z lse^2 is
+// over targets. Over no targets it is NaN. Targets without classes and an s outside 0 to 1 are
+// refused; a target that is neither a class nor ignore_index is an assertion's error.
 #include "kernels/blocks/RowBlocks.h"
 #include "kernels/calls/Use.h"
 #include "kernels/norm/Family.h"
@@ -24,6 +27,7 @@ namespace {
 struct CrossEntropyConfig {
   int block = 1024, rows = 1, warps = 4;
   bool smooth = false; // labels
+  bool mean = false, class_weights = false, argmax = false;
 };
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -31,7 +35,9 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 template <class T, class Target> struct CrossEntropyArguments {
   View<const T, 2> logits;
   View<const Target, 1> targets;
+  View<const float, 1> class_weights, sums;
   View<float, 1> loss, lse;
+  View<std::int32_t, 1> argmax;
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
 };
@@ -41,7 +47,8 @@ template <class T, class Target>
 Kernel crossEntropy{
     "cross_entropy",
     [](const CrossEntropyArguments<T, Target> &a, const CrossEntropyConfig &config) {
-      const auto &[logits, targets, loss, lse, ignored, smoothing, square] = a;
+      const auto &[logits, targets, weights, sums, loss, lse, argmax, ignored, smoothing, square] =
+          a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0);
       auto number = row * m + arange(0, m);
@@ -51,6 +58,7 @@ Kernel crossEntropy{
       auto known = target >= 0 && target < classes;
       device_assert(known || !counts, "a target is a class or ignore_index");
       auto largest = full<float>(-infinity, m), total = zeros<float>(m), plain = zeros<float>(m);
+      LargestPlace best{full<float>(-infinity, m), zeros<std::int32_t>(m)};
       for (auto block : range(0, cdiv(classes, n))) {
         auto values = cast<float>(logits.tile(m, n).padding(-infinity).load(row, block));
         auto before = largest;
@@ -59,18 +67,36 @@ Kernel crossEntropy{
         total = total * fast_exp(before - base) + sum(fast_exp(values - expand(base, 1)), 1);
         if (config.smooth) {
           auto inside = expand(block * n + arange(0, n) < classes, 0);
-          plain += sum(where(inside, values, 0.0f), 1);
+          auto present = where(inside, values, 0.0f);
+          if (config.class_weights)
+            present = present * expand(weights.tile(n).load(block), 0);
+          plain += sum(present, 1);
         }
+        if (config.argmax)
+          best.take(values, 1, block * n);
       }
       auto logarithm = where(largest == -infinity, 0.0f, largest) + log(total);
       auto own = cast<float>(load(
           logits.ptr() + number * logits.stride(0) + target * logits.stride(1), counts && known));
       auto value = logarithm - own;
-      if (config.smooth)
+      Float factor = square;
+      if (config.class_weights) {
+        value = value * load(weights.ptr() + target * weights.stride(0), counts && known);
+        wait_dependencies(); // the sums are there now
+        const ClassSums all(sums);
+        if (config.smooth)
+          value = (1.0f - smoothing) * value +
+                  smoothing * ((all.ofClasses * logarithm - plain) / cast<float>(classes));
+        if (config.mean)
+          factor = all.squareInMean(square);
+      } else if (config.smooth) {
         value = (1.0f - smoothing) * value + smoothing * (logarithm - plain / cast<float>(classes));
-      value += square * logarithm * logarithm;
+      }
+      value += factor * logarithm * logarithm;
       loss.tile(m).store(row, where(counts, value, 0.0f));
       lse.tile(m).store(row, logarithm);
+      if (config.argmax)
+        argmax.tile(m).store(row, best.place);
     }};
 
 struct CrossEntropyBackwardConfig {
@@ -78,12 +104,13 @@ struct CrossEntropyBackwardConfig {
   bool shared = false; // gradients are of a mean
   int counted = 0;     // targets, at least all, of which each program counts those of the mean;
                        // 0: a launch before has
+  bool smooth = false, class_weights = false;
 };
 
 template <class T, class Target> struct CrossEntropyBackwardArguments {
   View<const T, 2> logits;
   View<const Target, 1> targets;
-  View<const float, 1> lse, dloss, share;
+  View<const float, 1> lse, dloss, share, class_weights, sums;
   View<T, 2> dlogits;
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square;
@@ -93,7 +120,8 @@ template <class T, class Target>
 Kernel crossEntropyBackward{
     "cross_entropy_backward", [](const CrossEntropyBackwardArguments<T, Target> &a,
                                  const CrossEntropyBackwardConfig &config) {
-      const auto &[logits, targets, lse, dloss, share, dlogits, ignored, smoothing, square] = a;
+      const auto &[logits, targets, lse, dloss, share, weights, sums, dlogits, ignored, smoothing,
+                   square] = a;
       const int m = config.rows, n = config.block;
       auto row = program_id(0), block = program_id(1);
       auto target = cast<std::int64_t>(targets.tile(m).load(row));
@@ -101,6 +129,27 @@ Kernel crossEntropyBackward{
       auto logarithm = lse.tile(m).load(row);
       auto column = expand(block * n + arange(0, n), 0);
       auto loaded = logits.tile(m, n).load(row, block);
+      if (config.class_weights) {
+        auto known = target >= 0 && target < logits.extent(1);
+        auto ofTarget = (1.0f - smoothing) * load(weights.ptr() + target * weights.stride(0),
+                                                  known && target != ignored);
+        wait_dependencies(); // the sums are there now
+        const ClassSums all(sums);
+        Float factor = square;
+        if (config.shared) {
+          gradient *= 1.0f / all.ofTargets;
+          factor = all.squareInMean(square);
+        }
+        const Float part = smoothing / cast<float>(logits.extent(1));
+        auto result = fast_exp(cast<float>(loaded) - expand(logarithm, 1)) *
+                          expand(ofTarget + part * all.ofClasses + 2.0f * factor * logarithm, 1) -
+                      where(expand(target, 1) == column, expand(ofTarget, 1), 0.0f);
+        if (config.smooth)
+          result = result - expand(part * weights.tile(n).load(block), 0);
+        dlogits.tile(m, n).store(
+            row, block, where(expand(target != ignored, 1), result * expand(gradient, 1), 0.0f));
+        return;
+      }
       if (config.counted) {
         gradient *= 1.0f / cast<float>(sum(countsOf(targets, ignored, 0, config.counted), 0));
       } else if (config.shared) {
@@ -173,6 +222,13 @@ ArgumentRow sectile::targetsArgument(const std::string &axes) {
           {.sample = sampleTargets}};
 }
 
+ArgumentRow sectile::classWeightsArgument() {
+  return {
+      "class_weights?: [V] f32",
+      "a loss is multiplied by the weight of its target's class; a mean is divided by their sum",
+      {.sample = sampleUniform(0.25, 2)}};
+}
+
 std::vector<OptionRow> sectile::lossOptions() {
   return {
       {"reduction: mean|sum|none = mean",
@@ -188,9 +244,11 @@ std::vector<std::string> sectile::reduced(std::vector<std::string> axes,
   return options.choice("reduction") == "none" ? std::move(axes) : std::vector<std::string>();
 }
 
-CrossEntropyValues sectile::lossValues(const OptionValues &options) {
+CrossEntropyValues sectile::lossValues(const Invocation &call, std::span<const HostArray> inputs) {
+  const OptionValues &options = call.options;
   return {options.integer("ignore_index"), options.number("label_smoothing"),
-          options.number("lse_square"), options.choice("reduction")};
+          options.number("lse_square"), options.choice("reduction"),
+          inputs[call.index("class_weights")].to_double()};
 }
 
 KernelSpec sectile::crossEntropySpec() {
@@ -198,8 +256,12 @@ KernelSpec sectile::crossEntropySpec() {
   spec.name = "cross_entropy";
   spec.summary = "loss = lse - logits[target], with lse = log(sum(exp(logits)))";
   fill(spec, 2048,
-       {{"-> loss: [...] f32", "one number unless the reduction is none", {.stored = reduced}},
-        {"-> lse: [...] f32", "natural logarithm of each row's sum of exponentials"}});
+       {classWeightsArgument(),
+        {"-> loss: [...] f32", "one number unless the reduction is none", {.stored = reduced}},
+        {"-> lse: [...] f32", "natural logarithm of each row's sum of exponentials"},
+        {"-> argmax: [...] i32 with argmax",
+         "the class of each row's largest logit, the first of equals; of a NaN, if there is one"}});
+  spec.add_options({{"argmax: flag = false", "argmax is wanted"}});
   spec.defaults = [rows = spec.defaults](const Invocation &call, const std::string &target) {
     // Of few rows each takes as long as its program waits: they are read at once.
     const std::int64_t count = elementCount(call.leading), length = call.extent("V");
@@ -216,24 +278,28 @@ KernelSpec sectile::crossEntropySpec() {
   };
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
-    auto result = crossEntropyReference(in[0], in[1], lossValues(call.options), arithmetic);
-    return std::vector{result.loss, result.lse};
+    auto result = crossEntropyReference(in[0], in[1], lossValues(call, in), arithmetic);
+    return std::vector{result.loss, result.lse, result.argmax};
   };
   spec.apply = [](Use &use) {
-    const auto config = use.config_as(
-        CrossEntropyConfig{.smooth = use.call.options.number("label_smoothing") != 0});
     const std::string &reduction = use.call.options.choice("reduction");
+    auto config = use.config_as<CrossEntropyConfig>();
+    config.smooth = use.call.options.number("label_smoothing") != 0;
+    config.mean = config.class_weights && reduction == "mean";
     const std::int64_t rows = use.extent("...");
     const bool reduces = reduction != "none";
     const auto loss = use.elements<float>("loss");
     const auto losses = reduces ? use.workspace<float, 1>({rows}) : loss;
+    const auto sums = classSums(use);
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      use(crossEntropy<T, Target>, ceilDiv(rows, config.rows), config, {{"loss", losses}});
+      use(crossEntropy<T, Target>, ceilDiv(rows, config.rows), config,
+          {{"loss", losses}, {"sums", sums}});
     });
     if (reduces)
       forTargets(use.call, [&]<class Target>(Target) {
-        use(crossEntropyMean<Target>, 1, MeanConfig{.mean = reduction == "mean"},
-            {{"losses", losses}, {"loss", loss}});
+        use(crossEntropyMean<Target>, 1,
+            MeanConfig{.mean = reduction == "mean", .weighted = config.class_weights},
+            {{"losses", losses}, {"sums", sums}, {"loss", loss}});
       });
   };
   return spec;
@@ -248,33 +314,39 @@ KernelSpec sectile::crossEntropyBackwardSpec() {
         {"dloss: [...] f32",
          "gradient of the loss; one number unless the reduction is none",
          {.stored = reduced}},
+        classWeightsArgument(),
         {"-> dlogits: [..., V] like logits over logits",
          "gradient of the logits; 0 in rows that are ignored"}});
   spec.factor = 3;
   spec.reference = [](const Invocation &call, std::span<const HostArray> in,
                       Arithmetic arithmetic) {
     return std::vector{crossEntropyBackwardReference(in[0], in[1], in[2], in[3],
-                                                     lossValues(call.options), arithmetic)};
+                                                     lossValues(call, in), arithmetic)};
   };
   spec.apply = [](Use &use) {
     const std::int64_t classes = use.extent("V"), rows = use.extent("...");
     const std::string &reduction = use.call.options.choice("reduction");
-    auto config = use.config_as(CrossEntropyBackwardConfig{.shared = reduction == "mean"});
+    auto config = use.config_as<CrossEntropyBackwardConfig>();
+    config.shared = reduction == "mean";
+    config.smooth = config.class_weights && use.call.options.number("label_smoothing") != 0;
     const Grid grid(classes ? ceilDiv(rows, config.rows) : 0, ceilDiv(classes, config.block));
-    if (config.shared && rows <= mostCounted && rows * grid.x * grid.y <= mostCountedByAll)
+    const bool counts = config.shared && !config.class_weights; // others have sums
+    if (counts && rows <= mostCounted && rows * grid.x * grid.y <= mostCountedByAll)
       config.counted = static_cast<int>(powerAtLeast(std::max<std::int64_t>(rows, 32)));
     auto dloss = use.elements<float>("dloss");
     if (reduction != "none") // the same for all rows
       dloss = {dloss.data(), {rows}, {0}, dloss.memory()};
     auto share = noTensor<float, 1>();
-    if (config.shared && !config.counted) {
+    if (counts && !config.counted) {
       share = use.workspace<float, 1>({1});
       forTargets(use.call, [&]<class Target>(Target) {
         use(crossEntropyShare<Target>, 1, countConfig(), {{"share", share}});
       });
     }
+    const auto sums = classSums(use);
     forTypes(use.call, [&]<class T, class Target>(T, Target) {
-      use(crossEntropyBackward<T, Target>, grid, config, {{"dloss", dloss}, {"share", share}});
+      use(crossEntropyBackward<T, Target>, grid, config,
+          {{"dloss", dloss}, {"share", share}, {"sums", sums}});
     });
   };
   return spec;

@@ -35,6 +35,7 @@ struct LinearLossConfig {
   bool smooth = false, capped = false, gradients = true;
   bool shared = false, weighted = false; // gradients are of a mean; tokens have theirs
   bool biased = false;
+  bool mean = false, class_weights = false, argmax = false;
 };
 
 template <class T, class Target> struct LinearLossArguments {
@@ -42,8 +43,9 @@ template <class T, class Target> struct LinearLossArguments {
   View<const Target, 1> targets;
   View<const T, 1> bias;
   View<T, 2> logits; // without the bias; and then their gradient
-  View<const float, 1> dloss, share;
+  View<const float, 1> dloss, share, class_weights, sums;
   View<float, 1> loss, lse, logprob;
+  View<std::int32_t, 1> argmax;
   Tile<std::int64_t> ignore_index;
   Float label_smoothing, lse_square, softcap, scale;
 };
@@ -73,6 +75,7 @@ Kernel linearLoss{
 
       const auto logits = a.logits.at(row).tile(n).padding(-infinity);
       Float largest = -infinity, total = 0.0f, plain = 0.0f;
+      LargestPlace best{full<float>(-infinity), zeros<std::int32_t>()};
       const auto inside = [&](const Int &block) { return block * n + arange(0, n) < classes; };
       const auto isOwn = [&](const Int &block) {
         return cast<std::int64_t>(block * n + arange(0, n)) == target;
@@ -92,8 +95,14 @@ Kernel linearLoss{
         largest = maximum(largest, max(x, 0));
         const Float base = where(largest == -infinity, 0.0f, largest);
         total = total * fast_exp(before - base) + sum(fast_exp(x - base), 0);
-        if (config.smooth)
-          plain += sum(where(inside(block), x, 0.0f), 0);
+        if (config.smooth) {
+          auto present = where(inside(block), x, 0.0f);
+          if (config.class_weights)
+            present = present * a.class_weights.tile(n).load(block);
+          plain += sum(present, 0);
+        }
+        if (config.argmax)
+          best.take(x, 0, block * n);
       }
       const Float lse = where(largest == -infinity, 0.0f, largest) + log(total);
       Float value = lse - own;
@@ -101,12 +110,28 @@ Kernel linearLoss{
         store(to.ptr() + row * to.stride(0), number);
       };
       put(a.logprob, where(counts, -value, 0.0f));
-      if (config.smooth)
+      const Float part = a.label_smoothing / cast<float>(classes);
+      Float square = a.lse_square, ofTarget = 1.0f - a.label_smoothing, all = 1.0f;
+      if (config.class_weights) {
+        const ClassSums sums(a.sums);
+        const Float weight =
+            load(a.class_weights.ptr() + cast<Index>(place) * a.class_weights.stride(0));
+        value = weight * value;
+        if (config.smooth)
+          value = (1.0f - a.label_smoothing) * value + part * (sums.ofClasses * lse - plain);
+        ofTarget = ofTarget * weight;
+        all = ofTarget + part * sums.ofClasses;
+        if (config.mean)
+          square = sums.squareInMean(square);
+      } else if (config.smooth) {
         value = (1.0f - a.label_smoothing) * value +
                 a.label_smoothing * (lse - plain / cast<float>(classes));
-      value += a.lse_square * lse * lse;
+      }
+      value += square * lse * lse;
       put(a.loss, where(counts, value, 0.0f));
       put(a.lse, lse);
+      if (config.argmax)
+        store(a.argmax.ptr() + row * a.argmax.stride(0), best.place);
       if (!config.gradients)
         return;
 
@@ -114,12 +139,16 @@ Kernel linearLoss{
       if (config.weighted)
         gradient = gradient * load(a.dloss.ptr() + row * a.dloss.stride(0));
       if (config.shared)
-        gradient = gradient * load(a.share.ptr());
+        gradient = config.class_weights ? gradient / ClassSums(a.sums).ofTargets
+                                        : gradient * load(a.share.ptr());
       for (auto block : range(0, blocks)) {
         const auto x = take(block);
-        const auto weight = fast_exp(x - lse) * (1.0f + 2.0f * a.lse_square * lse);
-        auto result = weight - where(isOwn(block), 1.0f - a.label_smoothing, 0.0f) -
-                      a.label_smoothing / cast<float>(classes);
+        const auto weight = fast_exp(x - lse) * (all + 2.0f * square * lse);
+        auto result = weight - where(isOwn(block), ofTarget, 0.0f);
+        if (config.class_weights && config.smooth)
+          result = result - part * a.class_weights.tile(n).load(block);
+        else
+          result = result - part;
         if (config.capped) {
           const auto part = x / a.softcap;
           result = result * (1.0f - part * part);
@@ -215,20 +244,26 @@ void launch(Use &use) {
                                      .weighted = use.has("dloss"),
                                      .biased = use.has("bias")});
   config.shared = config.shared && config.gradients;
+  config.class_weights = use.has("class_weights");
+  config.argmax = call.options.flag("argmax");
+  config.mean = config.class_weights && reduction == "mean";
   const MeanConfig mean{.mean = reduction == "mean",
-                        .ofNoneIsZero = call.options.choice("empty") == "zero"};
+                        .ofNoneIsZero = call.options.choice("empty") == "zero",
+                        .weighted = config.class_weights};
   const DType dtype = call.dtype("x");
   const AnyTensor x = matrixOf(use, "x"), w = matrixOf(use, "w");
   const auto loss = use.elements<float>("loss"), lse = use.tensor<float, 1>("lse"),
              logprob = use.tensor<float, 1>("logprob"), dloss = use.tensor<float, 1>("dloss");
+  const auto argmax = use.tensor<std::int32_t, 1>("argmax");
   const auto losses = reduction == "none" ? loss : use.workspace<float, 1>({n});
   auto share = noTensor<float, 1>();
-  if (config.shared) {
+  if (config.shared && !config.class_weights) {
     share = use.workspace<float, 1>({1});
     forTargets(call, [&]<class Target>(Target) {
       use(crossEntropyShare<Target>, 1, countConfig(mean.ofNoneIsZero), {{"share", share}});
     });
   }
+  const auto sums = classSums(use);
   const std::int64_t chunk =
       std::max<std::int64_t>(std::min<std::int64_t>(use.field("chunk"), n), 1);
   AnyTensor scratch;
@@ -267,9 +302,11 @@ void launch(Use &use) {
              {"logits", logits.as<T, 2>()},
              {"dloss", config.weighted ? cut(dloss, 0, rows) : dloss},
              {"share", share},
+             {"sums", sums},
              {"loss", cut(losses, 0, rows)},
              {"lse", cut(lse, 0, rows)},
-             {"logprob", cut(logprob, 0, rows)}});
+             {"logprob", cut(logprob, 0, rows)},
+             {"argmax", config.argmax ? cut(argmax, 0, rows) : argmax}});
       });
     });
     if (!config.gradients)
@@ -285,7 +322,7 @@ void launch(Use &use) {
   }
   if (reduction != "none")
     forTargets(call, [&]<class Target>(Target) {
-      use(crossEntropyMean<Target>, 1, mean, {{"losses", losses}, {"loss", loss}});
+      use(crossEntropyMean<Target>, 1, mean, {{"losses", losses}, {"sums", sums}, {"loss", loss}});
     });
 }
 
@@ -301,7 +338,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
   const std::int64_t n = call.extent("N"), v = call.extent("V"), h = call.extent("H");
   const double cap = call.options.number("softcap"), scale = call.options.number("scale");
   const std::string &reduction = call.options.choice("reduction");
-  const CrossEntropyValues values = lossValues(call.options);
+  const CrossEntropyValues values = lossValues(call, in);
   return with_arithmetic(in[0].dtype, arithmetic, [&]<class Number>(NumbersOf<Number> numbers) {
     const auto x = loadOperand(numbers, call, in[0], arithmetic),
                w = loadOperand(numbers, call, in[1], arithmetic);
@@ -327,6 +364,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
       result.loss.assign(std::vector<double>{0});
     CrossEntropyValues plain = values;
     plain.smoothing = plain.square = 0;
+    plain.weights.clear();
     plain.reduction = "none";
     std::vector<double> logprob =
         crossEntropyReference(array, in[2], plain, arithmetic).loss.to_double();
@@ -356,7 +394,7 @@ std::vector<HostArray> reference(const Invocation &call, std::span<const HostArr
     }
     if (!call.options.flag("gradients"))
       std::ranges::fill(dbias, Number(0));
-    return outputsOf(call, numbers, result.loss, result.lse, logprob, dx, dw, dbias);
+    return outputsOf(call, numbers, result.loss, result.lse, logprob, dx, dw, dbias, result.argmax);
   });
 }
 
@@ -376,6 +414,7 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"dloss?: [N] f32",
         "of each token: its part of the gradients is multiplied by it; 1 if not given"},
        {"bias?: [V] like x", "of each class, added to the products"},
+       classWeightsArgument(),
        {"-> loss: [N] f32", "one number unless the reduction is none", {.stored = reduced}},
        {"-> lse: [N] f32", "natural logarithm of each token's sum of exponentials"},
        {"-> logprob: [N] f32", "of each target; 0 where it is ignored"},
@@ -383,7 +422,9 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"-> dw: [V, H] with gradients", "gradient of w", {.dtype_by = ofWeights}},
        {"-> dbias: [V] with bias",
         "gradient of bias, 0 without gradients; dw's dtype",
-        {.dtype_by = ofWeights}}});
+        {.dtype_by = ofWeights}},
+       {"-> argmax: [N] i32 with argmax", "the class of each token's largest logit, the first of "
+                                          "equals; of a NaN, if there is one"}});
   spec.add_options(lossOptions());
   spec.add_options(
       {{"softcap: number = 0 from 0 e.g. 2", "c: logits become c tanh(logits / c); 0: they do not"},
@@ -391,7 +432,8 @@ KernelSpec sectile::linearCrossEntropySpec() {
        {"gradients: flag = true", "dx and dw are wanted"},
        {"accumulate: f32|same = f32", "dw's dtype, in which chunks are added; same is w's"},
        {"empty: zero|nan = zero", "the mean over no targets; nan as in PyTorch"},
-       precisionOption});
+       precisionOption,
+       {"argmax: flag = false", "argmax is wanted"}});
   const KernelSpec product = matmulSpec();
   spec.config = {{"chunk", "tokens whose logits are in scratch memory at once"},
                  {"block", "logits of a token held at once", 32, 1 << 15},

@@ -33,14 +33,17 @@ HostArray logSoftmaxReference(const HostArray &x, Arithmetic arithmetic);
 struct CrossEntropyValues {
   std::int64_t ignored = -100;
   double smoothing = 0, square = 0;
-  std::string reduction = "mean"; // or sum, none
+  std::string reduction = "mean";   // or sum, none
+  std::vector<double> weights = {}; // of classes; none: all are 1
 };
 struct CrossEntropyResult {
-  HostArray loss, lse;
+  HostArray loss, lse, argmax;
 };
-// Of each row of logits [..., V] with its class c, smoothing s and square z:
-// loss = (1 - s) * (lse - x[c]) + s * (lse - mean(x)) + z * lse^2, 0 where c is ignored; then the
-// mean over rows that are not, or the sum, or all. lse = log(sum(exp(x))).
+// Of each row of logits [..., V] with its class c, smoothing s, square z and weights w:
+// loss = (1 - s) * w[c] * (lse - x[c]) + s * mean(w * (lse - x)) + z * lse^2, 0 where c is ignored;
+// then all, or the sum, or the mean: the sum of the first two parts divided by that of w[c], and
+// the mean of the third, over rows that are not ignored. lse = log(sum(exp(x))); argmax: the place
+// of the first of the largest x, or of the first NaN.
 CrossEntropyResult crossEntropyReference(const HostArray &logits, const HostArray &targets,
                                          const CrossEntropyValues &options, Arithmetic arithmetic);
 // Gradient of the logits.

@@ -45,7 +45,46 @@ struct SampleConfig {
   bool cuts = false;      // tokens may be left out
   bool cutsTwice = false; // by a top_p of the top_k
   bool lists = false;     // by top_k or min_p
+  bool marked = false;    // counts are of lists of tokens
 };
+
+// Counts that lists of tokens are added to: how often a token was generated, and the sign for one
+// that occurs in the prompt, so that the two may come in any order.
+constexpr std::int32_t mostCounted = std::numeric_limits<std::int32_t>::max(),
+                       inPrompt = std::numeric_limits<std::int32_t>::min();
+
+struct MarkConfig {
+  int block = 1024, warps = 4;
+  bool given = false; // counts to begin with
+  bool prompt = false;
+};
+struct MarkArguments {
+  View<const std::int32_t, 2> counts, list;
+  View<std::int32_t, 2> marks;
+};
+
+Kernel sampleBegin{"sample_begin", [](const MarkArguments &a, const MarkConfig &config) {
+                     const Int block = program_id(0), row = program_id(1);
+                     auto marks = zeros<std::int32_t>(config.block);
+                     if (config.given) {
+                       marks = a.counts.at(row).tile(config.block).load(block);
+                       marks = where(marks < 0, inPrompt, marks);
+                     }
+                     a.marks.at(row).tile(config.block).store(block, marks);
+                   }};
+Kernel sampleMark{"sample_mark", [](const MarkArguments &a, const MarkConfig &config) {
+                    const Int row = program_id(1);
+                    const auto token =
+                        a.list.at(row).tile(config.block).padding(-1).load(program_id(0));
+                    const auto place = a.marks.at(row).ptr() + token;
+                    const auto known = token >= 0 && token < cast<std::int32_t>(a.marks.extent(1));
+                    if (config.prompt)
+                      atomic_or(place, full<std::int32_t>(inPrompt, config.block), known,
+                                {.order = MemoryOrder::relaxed});
+                    else
+                      atomic_add(place, full<std::int32_t>(1, config.block), known,
+                                 {.order = MemoryOrder::relaxed});
+                  }};
 
 template <class T> struct SampleArguments {
   View<const T, 2> logits;
@@ -110,7 +149,9 @@ template <class T> struct SampledRow {
       };
       const Float repetition = penalty(0, a.repetition), frequency = penalty(1, a.frequency),
                   presence = penalty(2, a.presence);
-      const auto count = a.counts.at(row).tile(n).load(block);
+      auto count = a.counts.at(row).tile(n).load(block);
+      if (config.marked)
+        count = where((count & mostCounted) != 0, count & mostCounted, count);
       x = where(count != 0, where(x > 0, x / repetition, x * repetition), x);
       x = where(count > 0, x - frequency * cast<float>(count) - presence, x);
     }
@@ -381,14 +422,18 @@ Kernel samplePick{
       }
     }};
 
+bool hasLists(const Invocation &call) {
+  return call.has("prompt_tokens") || call.has("output_tokens");
+}
+
 void check(const Invocation &call) {
   const std::int64_t tokens = call.extent("V");
   checkTokens(call, tokens);
   const bool penalised = call.options.number("repetition") != 1 ||
                          call.options.number("frequency") != 0 ||
                          call.options.number("presence") != 0 || call.has("penalties");
-  if (penalised && !call.has("counts"))
-    refuse(call, "there are penalties, but no counts of the tokens that they are for");
+  if (penalised && !call.has("counts") && !hasLists(call))
+    refuse(call, "there are penalties, but no counts and no lists of the tokens that they are for");
   if (call.has("bitmask") && call.extent("words") != ceilDiv(tokens, 32))
     refuse(call, "bitmask has ", call.extent("words"), " words in a row, but must have ",
            ceilDiv(tokens, 32), ", with a bit for each of the ", tokens, " tokens");
@@ -398,6 +443,8 @@ SampleConfig configOf(const Use &use) {
   auto config = use.config_as<SampleConfig>();
   const auto number = [&](const char *name) { return use.call.options.number(name); };
   config.joint = use.call.options.choice("order") == "joint";
+  config.marked = hasLists(use.call);
+  config.counts = config.counts || config.marked;
   config.draws = config.temperatures || number("temperature") >= 1e-5;
   const bool k = config.top_ks || use.call.options.integer("top_k") > 0,
              p = config.top_ps || number("top_p") < 1, least = config.min_ps || number("min_p") > 0;
@@ -450,8 +497,20 @@ KernelSpec sectile::sampleSpec() {
        {"top_ps?: [B] f32", "likewise", {.sample = sampleUniform(0.2, 1.1)}},
        {"min_ps?: [B] f32", "likewise", {.sample = sampleUniform(0, 0.2)}}});
   spec.add_arguments(seedArguments());
+  const auto listed = [](const Invocation &call, HostArray &array, std::mt19937_64 &random) {
+    const auto tokens = std::max<std::int64_t>(call.extent("V"), 1);
+    fillDrawn(array, [&] {
+      return random() % 4 ? static_cast<double>(random() % static_cast<std::uint64_t>(tokens)) : -1;
+    });
+  };
   spec.add_arguments(
-      {{"-> token: [B] i32", "-1 in rows of a NaN or of inf, and where all logits are -inf"},
+      {{"prompt_tokens?: [B, P] i32",
+        "tokens of each row's prompt, as negative counts; numbers that are no tokens are skipped",
+        {.sample = listed}},
+       {"output_tokens?: [B, G] i32",
+        "tokens generated, each of which adds 1 to its count; likewise",
+        {.sample = listed}},
+       {"-> token: [B] i32", "-1 in rows of a NaN or of inf, and where all logits are -inf"},
        {"-> logprob: [B] f32 with logprobs",
         "logarithm of the token's probability at this temperature (at 1 where that is 0), before "
         "tokens are left out"},
@@ -469,8 +528,8 @@ KernelSpec sectile::sampleSpec() {
        seedOption(),
        {"logprobs: flag = false", "logprob and rank are wanted"}});
   spec.config = partFields();
-  spec.typical = {{"B", 64}, {"V", 128256}};
-  spec.small = {{"B", 5}, {"V", 300}};
+  spec.typical = {{"B", 64}, {"V", 128256}, {"P", 1024}, {"G", 256}};
+  spec.small = {{"B", 5}, {"V", 300}, {"P", 40}, {"G", 90}};
   spec.follow = [](Invocation &call) { call.extents["words"] = ceilDiv(call.extent("V"), 32); };
   spec.check = check;
   spec.reference = sampleReference;
@@ -490,13 +549,30 @@ KernelSpec sectile::sampleSpec() {
     const auto chosen = use.workspace<std::int32_t, 2>({checks ? rows : 0, 2}),
                ahead = use.workspace<std::int32_t, 2>({checks ? rows : 0, parts});
     const auto list = use.workspace<std::uint64_t, 2>({config.lists ? rows : 0, config.list});
+    auto counts = use.tensor<std::int32_t, 2>("counts");
+    if (config.marked) {
+      const auto marks = use.workspace<std::int32_t, 2>({rows, use.extent("V")});
+      const MarkConfig begin{.given = use.has("counts")};
+      use(sampleBegin, Grid(ceilDiv(use.extent("V"), begin.block), rows), begin,
+          {{"counts", counts}, {"list", noTensor<std::int32_t, 2>()}, {"marks", marks}});
+      for (const char *name : {"prompt_tokens", "output_tokens"}) {
+        if (!use.has(name))
+          continue;
+        const auto list = use.tensor<std::int32_t, 2>(name);
+        const MarkConfig mark{.prompt = name == std::string_view("prompt_tokens")};
+        use(sampleMark, Grid(ceilDiv(list.extents()[1], mark.block), rows), mark,
+            {{"counts", counts}, {"list", list}, {"marks", marks}});
+      }
+      counts = marks;
+    }
     SampleConfig ofRows = config;
     ofRows.warps = config.row_warps;
     const auto seed = static_cast<std::int64_t>(use.call.options.seed("seed"));
     for_dtype<float, half, bfloat16>(use.call.dtype("logits"), [&]<class T>(T) {
       const auto launch = [&](auto &kernel, Grid grid, const SampleConfig &with) {
         use(kernel, grid, with,
-            {{"maxima", maxima},
+            {{"counts", counts},
+             {"maxima", maxima},
              {"totals", totals},
              {"drawn", drawn},
              {"chosen", chosen},

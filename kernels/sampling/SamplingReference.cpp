@@ -23,6 +23,33 @@ std::int64_t topKOf(const Invocation &call, std::span<const HostArray> in, std::
              : call.options.integer("top_k");
 }
 
+// How often a row's tokens were generated, -1 for those in the prompt alone; none if nobody says.
+std::vector<std::int64_t> countsOf(const Invocation &call, std::span<const HostArray> in,
+                                   std::int64_t row) {
+  const auto has = [&](const char *name) { return call.has(name); };
+  if (!has("counts") && !has("prompt_tokens") && !has("output_tokens"))
+    return {};
+  const std::int64_t tokens = call.extent("V");
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(tokens));
+  const auto rowOf = [&](const char *name) {
+    const HostArray &array = in[call.index(name)];
+    const auto length = static_cast<std::size_t>(array.shape[1]);
+    return array.as<std::int32_t>().subspan(static_cast<std::size_t>(row) * length, length);
+  };
+  if (has("counts"))
+    std::ranges::copy(rowOf("counts"), counts.begin());
+  if (has("output_tokens"))
+    for (const std::int64_t token : rowOf("output_tokens"))
+      if (token >= 0 && token < tokens)
+        counts[static_cast<std::size_t>(token)] =
+            std::max<std::int64_t>(counts[static_cast<std::size_t>(token)], 0) + 1;
+  if (has("prompt_tokens"))
+    for (const std::int64_t token : rowOf("prompt_tokens"))
+      if (token >= 0 && token < tokens && counts[static_cast<std::size_t>(token)] == 0)
+        counts[static_cast<std::size_t>(token)] = -1;
+  return counts;
+}
+
 // The tokens by their numbers, of which none is NaN, the largest first and equals by their places.
 template <class Number> std::vector<std::int64_t> inOrder(std::span<const Number> numbers) {
   std::vector<std::int64_t> order(numbers.size());
@@ -71,14 +98,15 @@ std::vector<HostArray> sectile::sampleReference(const Invocation &call,
     for (std::int64_t row = 0; row < rows; ++row) {
       const auto at = static_cast<std::size_t>(row);
       std::vector<Number> x(logits.begin() + row * tokens, logits.begin() + (row + 1) * tokens);
+      const std::vector<std::int64_t> counts = countsOf(call, in, row);
+      const bool penalised = !counts.empty();
       for (std::int64_t v = 0; v < tokens; ++v) {
         Number &logit = x[static_cast<std::size_t>(v)];
         if (call.has("logit_bias"))
           logit += biases[static_cast<std::size_t>(
               (input("logit_bias").shape[0] == 1 ? 0 : row * tokens) + v)];
-        if (call.has("counts")) {
-          const auto count =
-              input("counts").as<std::int32_t>()[static_cast<std::size_t>(row * tokens + v)];
+        if (penalised) {
+          const std::int64_t count = counts[static_cast<std::size_t>(v)];
           const Number r = penalty(row, 0, "repetition");
           if (count != 0)
             logit = logit > 0 ? logit / r : logit * r;

@@ -94,14 +94,15 @@ class _LinearLoss:
 
     def needs(self, options):
         inputs = ("x", "w", "dloss", "bias")
-        return inputs + (("targets",) if options.get("reduction") == "none" else ("dx", "dw", "dbias"))
+        return inputs + (("targets", "class_weights") if options.get("reduction") == "none" else ("dx", "dw", "dbias"))
 
     def gradients(self, framework, run, known, by_output, options, wanted):
         if known["dloss"] is not None or options.get("gradients") is False:
             raise UnsupportedError("sectile.linear_cross_entropy has a gradient only without dloss, and with gradients=True")
         made, gradient = known, by_output["loss"]
         if options.get("reduction") == "none":
-            again = run("linear_cross_entropy", known["x"], known["w"], known["targets"], gradient, known["bias"], **options)
+            again = run("linear_cross_entropy", known["x"], known["w"], known["targets"], gradient, known["bias"],
+                        known["class_weights"], **options)
             made, gradient = {"dx": again.dx, "dw": again.dw, "dbias": again.dbias}, None
         return {name: framework.cast(made["d" + name] if gradient is None else made["d" + name] * gradient, known[name].dtype)
                 for name in wanted}

@@ -62,6 +62,9 @@ def test_cross_entropy():
         run("cross_entropy", ("logits", "targets"), *words, outputs=("loss", "lse"))
         assert read_npy("loss")[1] == ((3, 5) if reduction == "none" else ())
         run("cross_entropy_backward", ("logits", "targets", "lse", "dloss=loss"), *words, outputs=("dlogits",))
+    write_floats("class_weights", "<f4", 40)
+    run("cross_entropy", ("logits", "targets", "class_weights"), "--opt", "argmax=true", outputs=("loss", "lse", "argmax"))
+    assert read_npy("argmax")[:2] == ("<i4", (3, 5))
 
 
 def test_linear_cross_entropy():

@@ -137,6 +137,11 @@ def test_gradients(device):
     targets = torch.randint(0, 32, (4,), device=device)
     same_gradients(lambda x: st.cross_entropy(x, targets.int(), reduction="none").loss,
                    lambda x: F.cross_entropy(x, targets, reduction="none"), x)
+    targets[1], weights = -100, torch.rand(32, device=device)
+    for options in ({}, {"reduction": "sum", "label_smoothing": 0.2}, {"reduction": "mean", "label_smoothing": 0.2}):
+        same_gradients(lambda x: sectile.cross_entropy(x, targets, weights, argmax=True, **options).loss,
+                       lambda x: F.cross_entropy(x, targets, weights, **options), x, compiled=False)
+    assert torch.equal(st.cross_entropy(x, targets, argmax=True).argmax, x.argmax(1).int())
 
 
 @on_each_device
@@ -171,6 +176,9 @@ def test_gradients_of_products(device):
                        lambda x, w: F.cross_entropy(x @ w.T, targets, reduction=reduction), tokens, classes)
         same_gradients(lambda x, w, b: st.linear_cross_entropy(x, w, targets, bias=b, reduction=reduction, **exact).loss,
                        lambda x, w, b: F.cross_entropy(F.linear(x, w, b), targets, reduction=reduction), tokens, classes, normal(40))
+        weights = torch.rand(40, device=device)
+        same_gradients(lambda x, w: sectile.linear_cross_entropy(x, w, targets, class_weights=weights, reduction=reduction, **exact).loss,
+                       lambda x, w: F.cross_entropy(x @ w.T, targets, weights, reduction=reduction), tokens, classes, compiled=False)
     raises(sectile.UnsupportedError, lambda: st.linear_cross_entropy(tokens.requires_grad_(), classes, targets).lse.sum().backward(),
            "no gradient by its output 'lse'")
     # Gradients of gradients are products, too.

@@ -54,6 +54,7 @@ def _(c):
 @peer(PYTORCH, "cross_entropy")
 def _(c):
     c.require(c.number("lse_square") == 0, "has no squared term")
+    c.require("class_weights" not in c, "weights")
     loss = functools.partial(F.cross_entropy, reduction=c.choice("reduction", "mean"), label_smoothing=c.number("label_smoothing"),
                              ignore_index=c.integer("ignore_index", -100))  # fmt: skip
     return lambda logits, targets: loss(logits.flatten(0, -2), targets.flatten().long()), ["logits", "targets"]
@@ -61,7 +62,8 @@ def _(c):
 
 @peer(PYTORCH, "linear_cross_entropy")
 def _(c):
-    c.require(c.number("softcap") == 0 and c.number("lse_square") == 0 and "dloss" not in c and "bias" not in c, "an option PyTorch has not")
+    c.require(c.number("softcap") == 0 and c.number("lse_square") == 0, "an option PyTorch has not")
+    c.require(not any(name in c for name in ("dloss", "bias", "class_weights")), "an input that PyTorch has not")
     reduction, smoothing = c.choice("reduction", "mean"), c.number("label_smoothing")
     c.require(reduction == "mean", "another reduction")
 

@@ -193,7 +193,8 @@ def cross_entropy_backward_kernel(logits, targets, lse, dloss, count, dlogits, w
 
 
 def plain_loss(c):
-    c.require(c.number("label_smoothing") == 0 and c.number("lse_square") == 0, "only the plain loss was written for it")
+    c.require(c.number("label_smoothing") == 0 and c.number("lse_square") == 0 and "class_weights" not in c,
+              "only the plain loss was written for it")  # fmt: skip
     return c.integer("ignore_index", -100), c.choice("reduction", "mean")
 
 

@@ -234,16 +234,20 @@ enum class LossReduction { mean, sum, none }; // the mean is over targets that a
 
 struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;
-  std::int64_t ignore_index = -100; // a target without loss and gradient
-  double label_smoothing = 0;       // from 0 to 1
-  double lse_square = 0;            // times lse^2 is added to a row's loss
+  std::int64_t ignore_index = -100;            // a target without loss and gradient
+  double label_smoothing = 0;                  // from 0 to 1
+  double lse_square = 0;                       // times lse^2 is added to a row's loss
+  std::optional<AnyTensor> class_weights = {}; // [V] of floats, of the targets' losses
+  bool argmax = false;
 };
 template <int N> struct CrossEntropyOutputs {
   Tensor<float, N> loss; // of the targets' shape; of one element with mean and sum: all extents 1
   Tensor<float, N> lse;  // of the targets' shape: natural logarithms of sums of exponentials
+  std::optional<Tensor<std::int32_t, N>> argmax = {}; // of the targets' shape, if it is wanted
 };
 
 namespace detail {
+void addOptions(TypedCall &call, const CrossEntropyOptions &options);
 // A loss that is reduced has extents of 1, and by name no axes.
 NamedTensors runLoss(const Stream &stream, TypedCall call, LossReduction reduction,
                      NamedTensors given);
@@ -294,6 +298,8 @@ struct LinearCrossEntropyOptions {
   double scale = 1;                              // of the logits
   std::optional<AnyTensor> dloss = {};           // [N] of floats, with LossReduction::none
   std::optional<AnyTensor> bias = {};            // [V], elements as those of x
+  std::optional<AnyTensor> class_weights = {};   // [V] of floats, as of cross_entropy
+  bool argmax = false;
 };
 template <class T> struct LinearCrossEntropyOutputs {
   Tensor<float, 1> loss;                      // [N]; of one element with mean and sum
@@ -301,6 +307,7 @@ template <class T> struct LinearCrossEntropyOutputs {
   Tensor<T, 2> dx;                            // [N, H]
   Tensor<float, 2> dw;                        // [V, H]
   std::optional<Tensor<float, 1>> dbias = {}; // [V], where there is a bias
+  std::optional<Tensor<std::int32_t, 1>> argmax = {}; // [N], if it is wanted
 };
 
 // The cross entropy of x w^T + bias and its gradients, without the logits in memory: x [N, H], w

@@ -22,7 +22,7 @@ struct SampleOptions {
   double temperature = 1; // 0: the largest logit
   CutOptions cut = {};
   double min_p = 0;
-  double repetition = 1, frequency = 0, presence = 0;      // of tokens that counts has
+  double repetition = 1, frequency = 0, presence = 0;      // of tokens that occurred
   std::optional<AnyTensor> temperatures = {}, min_ps = {}; // [B] of floats
   std::optional<AnyTensor> penalties = {};                 // [B, 3] of floats
   std::optional<AnyTensor> counts = {};     // [B, V] of std::int32_t; negative: in the prompt alone
@@ -30,6 +30,8 @@ struct SampleOptions {
   std::optional<AnyTensor> bitmask = {};    // [1 or B, V / 32] of std::int32_t
   SeedOptions random = {};
   bool logprobs = false;
+  // [B, any] of std::int32_t, -1 where a row has fewer; they add to counts.
+  std::optional<AnyTensor> prompt_tokens = {}, output_tokens = {};
 };
 struct Sampled {
   Tensor<std::int32_t, 1> token; // [B]; -1 where a row has no distribution

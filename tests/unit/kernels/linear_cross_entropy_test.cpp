@@ -77,6 +77,16 @@ TEST_P(LinearCrossEntropy, TakesEveryOption) {
                                    4));
   expectRight(device, lossOf(11, 90, 40, {{"gradients", "false"}}, {"bias"}));
   expectRight(device, lossOf(40, 90, 40, {{"reduction", "none"}}, {"dloss", "bias"}));
+  for (const char *smoothing : {"0", "0.1"})
+    for (const char *reduction : {"mean", "sum", "none"})
+      expectRight(device, inChunks(lossOf(11, 90, 40,
+                                          {{"reduction", reduction},
+                                           {"label_smoothing", smoothing},
+                                           {"lse_square", "0.01"},
+                                           {"softcap", "2"},
+                                           {"argmax", "true"}},
+                                          {"bias", "class_weights"}),
+                                   4));
   for (const char *targets : {"f16,targets=i32", "f16,targets=i64"})
     for (const char *reduction : {"none", "mean"})
       expectRight(device, lossOf(11, 90, 40, {{"reduction", reduction}}, {"dloss"}, targets));
@@ -86,8 +96,10 @@ TEST_P(LinearCrossEntropy, TakesEveryOption) {
 }
 
 TEST_P(LinearCrossEntropy, MeanOverNoTargets) {
-  for (const char *empty : {"zero", "nan"}) {
-    KernelCase test = lossOf(5, 40, 16, {{"empty", empty}});
+  for (const auto &[empty, with] :
+       std::initializer_list<std::pair<const char *, std::vector<std::string>>>{
+           {"zero", {}}, {"nan", {}}, {"zero", {"class_weights"}}, {"nan", {"class_weights"}}}) {
+    KernelCase test = lossOf(5, 40, 16, {{"empty", empty}}, with);
     test.prepare = ignoreAll;
     const auto outputs = expectRight(device, test);
     const double loss = outputs[0].to_double()[0];
@@ -125,7 +137,7 @@ TEST(LinearCrossEntropyReference, HasTheGradientsOfItsLoss) {
            {},
            {{"reduction", "sum"}, {"label_smoothing", "0.1"}, {"lse_square", "0.01"}},
            {{"softcap", "2"}, {"scale", "0.5"}}}) {
-    const FilledCall filled = fill(lossOf(4, 7, 5, options, {"bias"}, "f32"));
+    const FilledCall filled = fill(lossOf(4, 7, 5, options, {"bias", "class_weights"}, "f32"));
     const auto exact = referenceOutputs(filled.call, filled.inputs, Arithmetic::exact);
     for (const auto &[input, output] : {std::pair(0, 3), {1, 4}, {4, 5}}) {
       const auto gradient = exact[static_cast<std::size_t>(output)].to_double();
@@ -145,7 +157,9 @@ TEST(LinearCrossEntropyReference, HasTheGradientsOfItsLoss) {
 }
 
 TEST_P(LinearCrossEntropyElsewhere, IsRight) {
-  expectRight(device, inChunks(lossOf(11, 90, 40, {{"softcap", "2"}}), 4));
+  expectRight(
+      device,
+      inChunks(lossOf(11, 90, 40, {{"softcap", "2"}, {"argmax", "true"}}, {"class_weights"}), 4));
   expectRight(device, lossOf(11, 90, 40, {{"reduction", "none"}}, {"dloss", "bias"}, "f32"));
 }
 

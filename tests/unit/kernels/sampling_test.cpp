@@ -300,6 +300,36 @@ TEST_P(Sampling, PenaltiesAndMasks) {
   EXPECT_THAT(tokensOf(run(device, filled)[0]), ElementsAre(1, 0, 1, 1));
 }
 
+// The same as their counts, in whatever order tokens come.
+TEST_P(Sampling, ListsOfTokens) {
+  const Assignments options{
+      {"repetition", "1.7"}, {"frequency", "0.5"}, {"presence", "0.3"}, {"logprobs", "true"}};
+  for (const std::vector<std::string> &with :
+       std::vector<std::vector<std::string>>{{"prompt_tokens"},
+                                             {"output_tokens", "penalties"},
+                                             {"counts", "prompt_tokens", "output_tokens"}})
+    expectRight(device, cut(sampled(4, 700, options, with, "f16")));
+  FilledCall lists = fill(sampled(2, 3, options, {"prompt_tokens", "output_tokens"})),
+             counts = fill(sampled(2, 3, options, {"counts"}));
+  counts.inputs[0] = lists.inputs[0];
+  const auto set = [](FilledCall &filled, const char *name, std::int64_t row,
+                      std::vector<std::int32_t> tokens) {
+    HostArray &array = filled.inputs[filled.call.index(name)];
+    const auto all = array.as<std::int32_t>();
+    const std::size_t length = static_cast<std::size_t>(array.shape[1]);
+    tokens.resize(length, row == 0 ? -1 : 3); // neither is a token
+    std::ranges::copy(tokens, all.begin() + static_cast<std::ptrdiff_t>(length) * row);
+  };
+  set(lists, "prompt_tokens", 0, {0, 1, 0});
+  set(lists, "prompt_tokens", 1, {});
+  set(lists, "output_tokens", 0, {1, 1});
+  set(lists, "output_tokens", 1, {2, 0, 2, 2});
+  counts.inputs[counts.call.index("counts")].assign(std::vector<double>{-1, 2, 0, 1, 0, 3});
+  const auto one = run(device, lists), other = run(device, counts);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_EQ(one[i].to_double(), other[i].to_double());
+}
+
 TEST_P(Sampling, RenormalizesWhatStays) {
   SECTILE_LEAVE_TO_OTHERS("virtual:sm_80");
   const auto test = [](std::int64_t tokens, Assignments options,
@@ -407,6 +437,8 @@ TEST_P(Sampling, VerifyMeetsWhatIsNoProbability) {
 TEST_P(SamplingElsewhere, IsRight) {
   expectRight(device, cut(sampled(4, 600, {{"top_k", "30"}, {"top_p", "0.8"}, {"logprobs", "true"}},
                                   {"counts", "bitmask", "seeds"}, "f16")));
+  expectRight(device, cut(sampled(3, 300, {{"repetition", "1.5"}, {"frequency", "0.5"}},
+                                  {"prompt_tokens", "output_tokens"})));
   expectRight(device, {"renormalize", {{"B", 2}, {"V", 300}}, {{"top_k", "9"}, {"top_p", "0.8"}}});
   expectRight(device, {"speculative_verify", {{"B", 4}}, {}, {"draft_probs"}});
 }

@@ -230,6 +230,28 @@ TEST_P(Typed, CrossEntropy) {
               }),
               "cross_entropy_backward: dlogits is given as f32 [2, 3, 41], but is f32 [2, 3, 40]");
   }
+
+  const auto classes = numbers({40}, 3);
+  const CrossEntropyOptions weighted{.ignore_index = -1, .class_weights = classes, .argmax = true};
+  NamedTensors named =
+      run_kernel(stream, "cross_entropy",
+                 {{"logits", logits}, {"targets", targets}, {"class_weights", classes}},
+                 {{"ignore_index", "-1"}, {"argmax", "true"}});
+  const auto out = cross_entropy(stream, logits, targets, weighted);
+  expectSame(*out.argmax, named, "argmax");
+  expectSame(out.lse, named, "lse");
+  expectSame(cross_entropy_backward(stream, logits, targets, out.lse, out.loss, weighted),
+             run_kernel(stream, "cross_entropy_backward",
+                        {{"logits", logits},
+                         {"targets", targets},
+                         {"class_weights", classes},
+                         {"lse", named.at("lse")},
+                         {"dloss", named.at("loss")}},
+                        {{"ignore_index", "-1"}}),
+             "dlogits");
+  named.at("loss").extents = named.at("loss").strides = {1, 1};
+  expectSame(out.loss, named, "loss");
+  EXPECT_FALSE(cross_entropy(stream, logits, targets, {.ignore_index = -1}).argmax);
 }
 
 TEST_P(Typed, Rope) {
@@ -656,6 +678,14 @@ TEST_P(Typed, Sampling) {
     expectSame(*out.rank, named, "rank");
   }
   EXPECT_FALSE(sample(stream, logits).rank);
+  const auto said = tensor(device.upload(std::vector<std::int32_t>(20, 3)), {4, 5});
+  expectSame(
+      sample(stream, logits, {.frequency = 0.5, .prompt_tokens = said, .output_tokens = said})
+          .token,
+      run_kernel(stream, "sample",
+                 {{"logits", logits}, {"prompt_tokens", said}, {"output_tokens", said}},
+                 {{"frequency", "0.5"}}),
+      "token");
   EXPECT_EQ(message<LaunchError>([&] { sample(stream, logits, {}, {{room<std::int32_t>({5})}}); }),
             "sample: token is given as i32 [5], but is i32 [4]");
 
@@ -738,6 +768,16 @@ TEST_P(Typed, LinearCrossEntropy) {
       expectSame(out.dw, named, "dw");
     }
   }
+
+  const auto classes = numbers({40}, 3);
+  const NamedTensors named =
+      run_kernel(stream, "linear_cross_entropy",
+                 {{"x", x}, {"w", w}, {"targets", targets}, {"class_weights", classes}},
+                 {{"ignore_index", "-1"}, {"argmax", "true"}});
+  const auto out = linear_cross_entropy(
+      stream, x, w, targets, {.ignore_index = -1, .class_weights = classes, .argmax = true});
+  expectSame(*out.argmax, named, "argmax");
+  expectSame(out.dx, named, "dx");
 }
 
 TEST_P(Typed, RmsNormQuantAsInTheDocs) {
