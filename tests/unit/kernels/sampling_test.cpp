@@ -95,6 +95,7 @@ TEST_P(Sampling, TakesEveryOption) {
       logits{"logit_bias", "counts", "penalties", "bitmask"};
   std::vector<std::string> all = each;
   all.insert(all.end(), logits.begin(), logits.end());
+  all.insert(all.end(), {"prompt_tokens", "output_tokens"});
   const std::vector<const char *> dtypes{"f16", "bf16", "f32"}, orders{"k_first", "joint"};
   const std::vector<std::vector<std::string>> withs{each, logits, all};
   for (std::size_t dtype = 0; dtype < dtypes.size(); ++dtype)
