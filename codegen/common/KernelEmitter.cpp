@@ -210,6 +210,7 @@ void KernelEmitter::beginOverlap() {
   source.walk([&](Operation *op) {
     waitsAlways |= isa<tile::WaitDependenciesOp>(op) && op->getParentOp() == source;
     saysWhenToLaunch |= isa<tile::LaunchDependentsOp>(op);
+    isShort &= !isa<scf::ForOp, scf::WhileOp, cta::DotOp, cta::DotStartOp, cta::DotBeginOp>(op);
   });
   const bool waitsFirst = waitPointOf(source, target) == WaitPoint::Start;
   if (waitsAlways || waitsFirst)
@@ -246,7 +247,7 @@ Operation *KernelEmitter::endOfWork(bool waitsFirst) {
 void KernelEmitter::waitDependencies() {
   hooks.waitDependencies(b);
   if (!saysWhenToLaunch && !letStartBefore)
-    hooks.launchDependents(b);
+    hooks.launchDependents(b, !isShort);
 }
 
 /// Who sees that this launch is done sees what the one ahead of it wrote: one that waits in some
@@ -477,7 +478,7 @@ LogicalResult KernelEmitter::emitBlock(Block &block) {
   for (Operation &op : block) {
     locate(op.getLoc());
     if (&op == letStartBefore && !saysWhenToLaunch)
-      hooks.launchDependents(b);
+      hooks.launchDependents(b, !isShort);
     if (failed(emit(op)))
       return failure();
   }
@@ -559,7 +560,7 @@ LogicalResult KernelEmitter::emitTileOp(Operation &op, bool &known) {
       .Case([&](tile::BarrierOp) { memoryBarrier(); })
       .Case([&](tile::NamedBarrierOp barrier) { result = emitNamedBarrier(barrier); })
       .Case([&](tile::WaitDependenciesOp) { waitDependencies(); })
-      .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b); })
+      .Case([&](tile::LaunchDependentsOp) { hooks.launchDependents(b, true); })
       .Default([&](Operation *) { known = false; });
   return result;
 }

@@ -169,6 +169,7 @@ private:
   mlir::func::FuncOp source;
   const bool reportsDivisors;
   bool waitsAlways = false, saysWhenToLaunch = false;
+  bool isShort = true;                       ///< neither loops nor dots
   mlir::Operation *letStartBefore = nullptr; ///< what the launch behind this one starts at
   unsigned warps;                            ///< of the partition that is emitted
   /// The number of the barrier at which its threads meet (passes/analysis/Warps.h).

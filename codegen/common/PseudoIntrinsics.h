@@ -44,10 +44,14 @@ inline constexpr llvm::StringLiteral nvStore = "sectile.nv.store.";
 /// priority.
 inline constexpr llvm::StringLiteral nvCopy = "sectile.nv.copy.";
 
-/// void sectile.nv.wait_dependencies() and void sectile.nv.launch_dependents()
-/// PTX's griddepcontrol, for which LLVM's intrinsics let accesses of memory move across.
+/// void sectile.nv.wait_dependencies(), void sectile.nv.launch_dependents() and
+/// void sectile.nv.launch_dependents_of_few()
+/// PTX's griddepcontrol, for which LLVM's intrinsics let accesses of memory move across; the last
+/// only in grids of few programs.
 inline constexpr llvm::StringLiteral nvWaitDependencies = "sectile.nv.wait_dependencies";
 inline constexpr llvm::StringLiteral nvLaunchDependents = "sectile.nv.launch_dependents";
+inline constexpr llvm::StringLiteral nvLaunchDependentsOfFew =
+    "sectile.nv.launch_dependents_of_few";
 
 /// T sectile.nv.atomic.<scope>.<operation>.<type>(ptr addrspace(1) address, T value, i1 predicate)
 /// and T sectile.nv.cas.<scope>.<type>(address, T expected, T value, i1 predicate)

@@ -108,7 +108,8 @@ public:
   /// Waits for the launches that this one depends on, and lets those start that depend on this one.
   /// Nothing where launches do not overlap.
   virtual void waitDependencies(llvm::IRBuilder<> &) const {}
-  virtual void launchDependents(llvm::IRBuilder<> &) const {}
+  /// In a large grid, too, or in small ones alone.
+  virtual void launchDependents(llvm::IRBuilder<> &, bool /*inAnyGrid*/) const {}
 
   /// Copies `bytes` bytes to shared memory without waiting, zeros where the predicate is false.
   /// Only for targets with Target::asyncCopy, as the next two.

@@ -139,9 +139,9 @@ public:
     if (target.dependentLaunch)
       control(b, pseudo::nvWaitDependencies);
   }
-  void launchDependents(IRBuilder<> &b) const override {
+  void launchDependents(IRBuilder<> &b, bool inAnyGrid) const override {
     if (target.dependentLaunch)
-      control(b, pseudo::nvLaunchDependents);
+      control(b, inAnyGrid ? pseudo::nvLaunchDependents : pseudo::nvLaunchDependentsOfFew);
   }
 
   void asyncCopy(IRBuilder<> &b, const ThreadAccess &from, Value *to,

@@ -230,9 +230,9 @@ void lowerControl(CallInst &call, StringRef text) {
 }
 
 /// A chip takes note of these calls one after the other, each in 1.2 ns (H200), and programs do not
-/// end before that. So only grids that are soon through with them make any: in larger ones the
-/// programs end early enough by themselves. (Extents whose product overflows are a slow launch.)
-void lowerLaunchDependents(CallInst &call) {
+/// end before that. Short programs of large grids end early enough by themselves. (Extents whose
+/// product overflows are a slow launch.)
+void lowerLaunchDependentsOfFew(CallInst &call) {
   lowerControl(call, "{\n\t"
                      ".reg .pred isSmall;\n\t"
                      ".reg .b32 programs, extent;\n\t"
@@ -450,7 +450,9 @@ void lowerNvidiaPseudoIntrinsics(Module &module) {
     else if (name == pseudo::nvWaitDependencies)
       lower = [](CallInst &call) { lowerControl(call, "griddepcontrol.wait;"); };
     else if (name == pseudo::nvLaunchDependents)
-      lower = lowerLaunchDependents;
+      lower = [](CallInst &call) { lowerControl(call, "griddepcontrol.launch_dependents;"); };
+    else if (name == pseudo::nvLaunchDependentsOfFew)
+      lower = lowerLaunchDependentsOfFew;
     else if (function.getIntrinsicID() == Intrinsic::nvvm_read_ptx_sreg_tid_x)
       lower = lowerThreadIndex;
     else if (name.starts_with(pseudo::nvWgmma))

@@ -862,6 +862,7 @@ constexpr IntrinsicRule nvidia[] = {
     {"llvm.nvvm.griddepcontrol.launch.dependents", launchDependents},
     {"sectile.nv.wait_dependencies", waitDependencies},
     {"sectile.nv.launch_dependents", launchDependents},
+    {"sectile.nv.launch_dependents_of_few", launchDependents},
     {"llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", setMaxRegisters},
     {"llvm.nvvm.setmaxnreg.inc.sync.aligned.u32", setMaxRegisters, 1},
 };
