@@ -80,10 +80,6 @@ def test_every_nvidia_target():
             assert "0 bytes spill stores, 0 bytes spill loads" in report, (target, kernel, report)
 
 
-# Bytes that a thread stores, of exact f32. Known, not welcome.
-KNOWN_SPILLS = {("attention_backward", "f32", 80, "--part", "attention_backward_q"): 4}
-
-
 def test_defaults_fit_every_width():
     ptxas = shutil.which("ptxas")
     parts = (("attention",), ("attention_backward", "--part", "attention_backward_q"),
@@ -98,7 +94,7 @@ def test_defaults_fit_every_width():
                 emit(kernel, "sm_86", "ptx", *words)
                 if ptxas:
                     report = report_on("code", "sm_86", ptxas)
-                    assert spilt_in(report) == KNOWN_SPILLS.get((kernel, dtype, width, *part), 0), (kernel, words, report)
+                    assert spilt_in(report) == 0, (kernel, words, report)
 
 
 def test_views_are_buffers():
