@@ -230,8 +230,8 @@ void lowerControl(CallInst &call, StringRef text) {
 }
 
 /// A chip takes note of these calls one after the other, each in 1.2 ns (H200), and programs do not
-/// end before that. Short programs of large grids end early enough by themselves. (Extents whose
-/// product overflows are a slow launch.)
+/// end before that. Short programs of large grids end early enough by themselves. If the product of
+/// the extents overflows, that costs time only.
 void lowerLaunchDependentsOfFew(CallInst &call) {
   lowerControl(call, "{\n\t"
                      ".reg .pred isSmall;\n\t"

@@ -1,4 +1,4 @@
-// Conversions of small integers to f32 without the unit that converts.
+// Conversions of small integers to floats without the unit that converts.
 #ifndef SECTILE_CODEGEN_NVIDIA_SMALLINTEGERS_H
 #define SECTILE_CODEGEN_NVIDIA_SMALLINTEGERS_H
 
@@ -10,8 +10,8 @@ namespace sectile {
 
 /// Fewer instructions that convert begin in a clock than others. A float whose last bit counts ones
 /// has a small integer for its last bits, so that an operation on integers and a subtraction
-/// convert those, exactly: codes of 4 and 8 bits, above all. Two of them that are scaled and become
-/// a pair of 16-bit floats are computed as such a pair, to the same bits.
+/// convert those, exactly: codes of 4 and 8 bits, above all. Two of them that become a pair of
+/// 16-bit floats, scaled or not, are computed as such a pair, to the same bits.
 void convertSmallIntegers(llvm::Module &module, bool hasBfloatPairs);
 
 } // namespace sectile
