@@ -216,10 +216,12 @@ Value *floats(IRBuilder<> &b, const SmallInteger &low, const SmallInteger &high,
 Value *floatsOfSigned(IRBuilder<> &b, const Field &low, const Field &high, FixedVectorType *pair) {
   const Ones ones = onesOf(pair->getElementType());
   Value *bits = inHalves(b, low, high);
-  const auto masked = [&](uint64_t mask) {
-    return b.CreateBitCast(b.CreateOr(b.CreateAnd(bits, twice(mask)), twice(ones.bits)), pair);
+  // Added: where the exponent is odd, the sign carries into it.
+  const auto withBits = [&](uint64_t mask) {
+    return b.CreateBitCast(
+        b.CreateAdd(b.CreateAnd(bits, twice(mask)), b.getInt32(uint32_t(twice(ones.bits)))), pair);
   };
-  return b.CreateFSub(masked(ones.room - 1), masked(ones.room));
+  return b.CreateFSub(withBits(ones.room - 1), withBits(ones.room));
 }
 
 Value *plainIntegers(IRBuilder<> &b, Value *low, Value *high, FixedVectorType *pair) {

@@ -88,6 +88,8 @@ TEST_F(SmallIntegers, BecomeFloats) {
         "%y = and i8 %x, 15\n%z = add i8 %y, -8\n%f = sitofp i8 %z to float",
         "%y = lshr i8 %x, 4\n%z = add nsw i8 %y, -8\n%f = sitofp i8 %z to float",
         "%y = and i8 %x, 127\n%z = add i8 %y, -128\n%f = sitofp i8 %z to float",
+        "%y = shl i8 %x, 4\n%z = ashr exact i8 %y, 4\n%f = sitofp i8 %z to float",
+        "%y = ashr i8 %x, 5\n%f = sitofp i8 %y to float",
         // These may wrap.
         "%z = add i8 %x, -8\n%f = sitofp i8 %z to float",
         "%y = and i8 %x, 127\n%z = add i8 %y, 1\n%f = sitofp i8 %z to float",
@@ -166,7 +168,12 @@ TEST_F(SmallIntegers, BecomePairs) {
                {"%y = zext i8 %x to i16\n%s = shl i16 %y, 8\n%a = ashr i16 %s, 8\n"
                 "%b = ashr i16 %s, 12\n%fa = sitofp i16 %a to T\n%fb = sitofp i16 %b to T\n",
                 false},
-               {"%a = xor i8 %x, 85\n%fa = uitofp i8 %x to T\n%fb = uitofp i8 %a to T\n", false}};
+               {"%a = xor i8 %x, 85\n%fa = uitofp i8 %x to T\n%fb = uitofp i8 %a to T\n", false},
+               // One bit more than a half has room for.
+               {"%y = zext i8 %x to i16\n%s = mul i16 %y, 257\n%t = xor i16 %s, 21845\n"
+                "%a = ashr i16 %s, 5\n%b = ashr i16 %t, 5\n"
+                "%fa = sitofp i16 %a to T\n%fb = sitofp i16 %b to T\n",
+                false}};
   for (const char *type : {"half", "bfloat"})
     for (const auto &[code, fitsBfloat] : cases) {
       std::string text = std::string("define <2 x T> @f(i8 %x) {\n") + code +
